@@ -24,6 +24,7 @@ from trainer import Trainer, free_memory, init_of
 
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 TOKENS_WITHIN_S = 300.0
+HOLDER = "check"
 LONGEST_PAUSE_S = 60.0
 EDGE = 8
 """Tokens on either side of a change of the label, where a wrong one would be."""
@@ -56,7 +57,7 @@ class Play:
         self.across("asleep at level 2, loaded from files", lambda: (self.lay_down(2), self.wake()))
 
     def send(self, **options: Any) -> None:
-        with self._policy.transfer(**options) as engines:
+        with self._policy.transfer(holder=HOLDER, **options) as engines:
             engines.send(self._trainer.model, self._init)
         self._trainer.keep(engines.version)
         paused_s = engines.result["paused_s"]
@@ -65,7 +66,7 @@ class Play:
 
     def lay_down(self, level: int) -> None:
         before = free_memory()
-        states = self._policy.sleep(level=level)["replicas"].values()
+        states = self._policy.sleep(holder=HOLDER, level=level)["replicas"].values()
         freed = free_memory() - before
         self.that(all(one["state"] == "asleep" for one in states), f"asleep at level {level}")
         if self._case.gpus > 0:

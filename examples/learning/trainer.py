@@ -101,7 +101,7 @@ class Durable:
                 else:
                     if self._settings.sleep:
                         self._policy.wake()
-                    self._policy.publish(version, served, probe=probe)
+                    self._policy.publish(version, served, probe=probe, holder=self._id)
                 return
             except PolicyUpdateFailed as error:  # No engine is available. Wait for one, or for an interrupt.
                 print(error, flush=True)

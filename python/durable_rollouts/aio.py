@@ -14,9 +14,9 @@ from typing import Any, AsyncIterator, Awaitable, Callable, Dict, List, Literal,
 from temporalio.client import Client as TemporalClient
 from typing_extensions import Unpack
 
-from . import bar, connection, presence, starting
+from . import bar, connection, holding, presence, starting
 from .connection import Gone, Handle
-from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
+from .faults import NotFound, PolicyUpdateFailed, RolloutFault, Stopped, UpdateRefused
 from .listing import Listed, listed
 from .one_deployment import of_one_deployment
 from .arrow import Sequences, SequencesFile
@@ -28,10 +28,12 @@ from .requests import (
     BeginRequest,
     Checkpoint,
     DrainRequest,
+    Holder,
     JoinRequest,
     LeaveRequest,
     Probe,
     PublishRequest,
+    ReleaseRequest,
     RolloutSettings,
     SleepRequest,
     StreamRequest,
@@ -658,6 +660,8 @@ class Policy:
         pause_limit: str = "10m",
         drain_limit: str = "1m",
         keep_adapters: int = 2,
+        holder: Optional[str] = None,
+        take_over: bool = False,
     ) -> PublishResult:
         """Brings weights to every replica of the service, and waits until enough of them serve these.
 
@@ -675,6 +679,9 @@ class Policy:
         pause_limit: how long a pause may take, such as ``"30s"``
         drain_limit: likewise, of mode ``wait``
         keep_adapters: how many of the last versions generations may go on under, if it is an adapter
+        holder: names the training, the same after it was restarted: from now on others are refused, until ``release`` or
+          five minutes after this process and its event loop have ended. None: refused while somebody holds the service
+        take_over: takes the service from another holder
 
         Returns ``help(durable_rollouts.PublishResult)``. Raises ``PolicyUpdateFailed``, and ``InvalidBatchRequest``
         (also for a service that no worker has). An unavailable server is waited for.
@@ -696,25 +703,70 @@ class Policy:
             "pause_limit": pause_limit,
             "drain_limit": drain_limit,
             "keep_adapters": keep_adapters,
+            "holder": None if holder is None else _holder(holder),
+            "take_over": take_over,
         }
         result: PublishResult = await self._update("publish", request)
         return result
 
     async def _update(self, update: str, request: Mapping[str, Any]) -> Any:
-        return await connection.ask_or_start(
+        holder = request.get("holder") if update in BRING else None
+        if holder is not None:
+            self._hold(holder["name"])
+        try:
+            return await connection.ask_or_start(
+                self._temporal,
+                ("policy", {"service": self.service}),
+                id=self._id,
+                task_queue=self._task_queue,
+                update=update,
+                request=request,
+            )
+        except PolicyUpdateFailed as error:
+            if holder is not None and holding.is_refused(error):
+                holding.let_go(self._temporal, self._id, holder["name"])
+            raise
+
+    def _hold(self, name: str) -> None:
+        """Gives signs of life from now on."""
+        holding.hold(self._temporal, self._id, name, lambda: self._says_holding(name))
+
+    async def _begins(self, name: str) -> None:
+        await presence.check_service(self._temporal, self._task_queue, self.service)
+        self._hold(name)
+
+    async def _says_holding(self, name: str) -> None:
+        await connection.signal_or_start(
             self._temporal,
             ("policy", {"service": self.service}),
             id=self._id,
             task_queue=self._task_queue,
-            update=update,
-            request=request,
+            signal="holding",
+            request={"holder": _holder(name)},
         )
+
+    async def release(self, holder: str) -> PolicyState:
+        """Lets others bring weights: at the end of a training, or for a trainer that is gone.
+
+        holder: who holds the service
+
+        Returns ``help(durable_rollouts.PolicyState)``; where nobody holds it, it changes nothing. Raises
+        ``PolicyUpdateFailed`` where another name holds it, or a later process of this one. An unavailable server is waited
+        for.
+
+            client.policy().release("math-3")
+        """
+        own = holding.let_go(self._temporal, self._id, holder)
+        named: ReleaseRequest = {"holder": {"name": holder, "incarnation": incarnation() if own else None}}
+        state: PolicyState = await self._update("release", named)
+        return state
 
     def transfer(
         self,
         version: Optional[int] = None,
         *,
-        holder: str = "trainer",
+        holder: str,
+        take_over: bool = False,
         checkpoint: Optional[str] = None,
         only: Optional[List[str]] = None,
         base: Optional[int] = None,
@@ -730,12 +782,13 @@ class Policy:
         code: Literal["ours", "trainer"] = "ours",
         own_label: Optional[str] = None,
     ) -> "Transfer":
-        """Holds the engines for weights that this process sends itself: ``with policy.transfer() as engines``.
+        """Holds the engines for weights that this process sends itself: ``with policy.transfer(holder=…) as engines``.
 
         At the end of the block they serve them. An exception in it, ``KeyboardInterrupt`` too, gives the transfer up.
 
         version: above all that an engine has served; None: the next one, as ``engines.version`` says
-        holder: the trainer's name, the same after it was restarted; each process is an incarnation of it
+        holder: names the training, as in ``publish``; each process is an incarnation of it
+        take_over: takes the service from another holder
         checkpoint: files with the same weights, which each engine can read: what repairs an engine
         only: URLs of some engines; None: all of them
         base: the weights are a difference to this version: engines with another one are left out
@@ -754,14 +807,15 @@ class Policy:
         Returns the block. Raises nothing here: entering it raises ``PolicyUpdateFailed`` where another trainer has the
         engines, and leaving it where too few of them have the weights.
 
-            with client.policy().transfer(groups=1) as engines:
+            with client.policy().transfer(holder="math-3", groups=1) as engines:
                 trainer_engine(client=engines.client()).send_weights()
 
         docs/weights.md has the rules.
         """
         request: BeginRequest = {
             "version": version,
-            "holder": {"name": holder, "incarnation": incarnation()},
+            "holder": _holder(holder),
+            "take_over": take_over,
             "checkpoint": checkpoint,
             "only": only,
             "base": base,
@@ -779,20 +833,20 @@ class Policy:
         }
         return Transfer(self, request)
 
-    async def sleep(self, *, level: Literal[1, 2] = 1, until: str = "10m", holder: str = "trainer") -> PolicySleep:
+    async def sleep(self, *, holder: str, level: Literal[1, 2] = 1, until: str = "10m") -> PolicySleep:
         """Puts the engines to sleep, so that this process may have their memory. Rollouts wait, and lose no token.
 
+        holder: names the training, as in ``publish``; each process is an incarnation of it
         level: 1: the weights wait in the memory of the host; 2: they are dropped, and loaded again from files, or sent
         until: they are woken then, whatever has become of this process
-        holder: the trainer's name, the same after it was restarted; each process is an incarnation of it
 
         Returns ``help(durable_rollouts.PolicySleep)``, once all of them sleep. Raises ``PolicyUpdateFailed`` where somebody
         else has put them to sleep or sends weights, and where one cannot sleep: then all are woken. An unavailable server
         is waited for.
 
-            client.policy().sleep(level=2)
+            client.policy().sleep(holder="math-3", level=2)
         """
-        request: SleepRequest = {"level": level, "until": until, "holder": {"name": holder, "incarnation": incarnation()}}
+        request: SleepRequest = {"level": level, "until": until, "holder": _holder(holder)}
         answer: PolicySleep = await self._update("sleep", request)
         return answer
 
@@ -909,6 +963,13 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy({self.service!r})"
+
+
+BRING = ("publish", "begin")
+
+
+def _holder(name: str) -> Holder:
+    return {"name": name, "incarnation": incarnation()}
 
 
 async def _during(waits: Optional[Waits], work: Awaitable[T]) -> T:

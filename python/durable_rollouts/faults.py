@@ -80,6 +80,12 @@ class PolicyUpdateFailed(RolloutFault):
     """Too few replicas have the new weights; the message says which ones lack them, and why."""
 
 
+class ForeignWeights(RolloutFault):
+    """A row of weights that another training has brought, or of none that anybody knows: trained, it would pull this one
+    astray.
+    """
+
+
 class StepOutOfOrder(RolloutFault):
     """The requested step is neither the next one nor a kept one, or it was forgotten before its rows were read."""
 

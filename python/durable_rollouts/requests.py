@@ -332,6 +332,8 @@ class PublishRequest(TypedDict, total=False):
     cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
     probe: the trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve
     pause_limit: how long a pause may take; then streams are cut and the engine is resumed (default ``"10m"``)
+    holder: who brings the weights; None is refused while somebody holds the service
+    take_over: takes the service from another trainer that holds it (default ``False``)
     mode: streams: ``keep`` freezes them, ``abort`` cuts them, ``wait`` drains them for ``drain_limit`` and then cuts
       (default ``"keep"``)
     drain_limit: of mode ``wait`` (default ``"1m"``)
@@ -347,6 +349,8 @@ class PublishRequest(TypedDict, total=False):
     cache: Literal["reset", "keep"]
     probe: Optional[Probe]
     pause_limit: str
+    holder: Optional["Holder"]
+    take_over: bool
     mode: Literal["keep", "abort", "wait"]
     drain_limit: str
     order: Literal["all", "rolling"]
@@ -409,6 +413,7 @@ class BeginRequest(TypedDict, total=False):
 
     version: above all that an engine has served; None: the next one, as the answer says
     holder: who sends the weights
+    take_over: takes the service from another trainer that holds it (default ``False``)
     checkpoint: files with the same weights, which each engine can read: what repairs an engine
     only: URLs of some engines; None: all of them
     base: the weights are a difference to this version: engines with another one are left out
@@ -428,6 +433,7 @@ class BeginRequest(TypedDict, total=False):
 
     version: Optional[int]
     holder: Required[Holder]
+    take_over: bool
     checkpoint: Optional[str]
     only: Optional[List[str]]
     base: Optional[int]
@@ -442,6 +448,26 @@ class BeginRequest(TypedDict, total=False):
     stall_limit: str
     code: Literal["ours", "trainer"]
     own_label: Optional[str]
+
+
+class Released(TypedDict):
+    """Who no longer brings weights.
+
+    name: of the trainer
+    incarnation: of its process; None: any
+    """
+
+    name: str
+    incarnation: Optional[str]
+
+
+class ReleaseRequest(TypedDict):
+    """A trainer lets others bring weights.
+
+    holder: who holds the service
+    """
+
+    holder: Released
 
 
 class SleepRequest(TypedDict, total=False):

@@ -356,6 +356,36 @@ class KnownWeights(TypedDict):
     path: NotRequired[str]
 
 
+class HoldRecord(TypedDict):
+    """Who brings weights to a service.
+
+    name: of the training
+    incarnation: of its process
+    since: when this name began, in milliseconds since 1970
+    at: likewise, its last update
+    took_from: whose hold it has ended by ``take_over``; absent: nobody's
+    """
+
+    name: str
+    incarnation: str
+    since: float
+    at: float
+    took_from: NotRequired[str]
+
+
+class CourseRecord(TypedDict):
+    """Versions that one training has brought, up to the next one's first.
+
+    name: of the training; None: it did not say
+    first: its first version
+    found: what was served when it began; None: nothing that was published
+    """
+
+    name: Optional[str]
+    first: int
+    found: Optional[int]
+
+
 class PolicyRecord(TypedDict):
     """The record of a service's weights.
 
@@ -366,6 +396,8 @@ class PolicyRecord(TypedDict):
     replicas: by URL
     ticket: of the transfer that is open; absent: none is
     sleep: who has put the engines to sleep; absent: nobody
+    hold: who brings weights; absent: nobody has said who it is, or it was released
+    courses: who has brought which versions, oldest first; absent: nobody knows
     """
 
     epoch: int
@@ -375,6 +407,8 @@ class PolicyRecord(TypedDict):
     replicas: Dict[str, ReplicaRecord]
     ticket: NotRequired[TicketRecord]
     sleep: NotRequired[SleepRecord]
+    hold: NotRequired[HoldRecord]
+    courses: NotRequired[List[CourseRecord]]
 
 
 class PolicyUpdate(TypedDict):
@@ -414,6 +448,7 @@ class PolicyStatus(TypedDict):
     phases: of replicas that are slow: ``pause``, ``load``, …
     updates: the last ten, oldest first
     transfer: what the holder of an open transfer has said; absent: none is open
+    heard_at: when the holder was heard last, in milliseconds since 1970; absent: nobody holds the service
     """
 
     service: str
@@ -421,6 +456,7 @@ class PolicyStatus(TypedDict):
     phases: Dict[str, str]
     updates: List[PolicyUpdate]
     transfer: NotRequired[TransferNews]
+    heard_at: NotRequired[float]
 
 
 class PolicyState(TypedDict):

@@ -70,6 +70,11 @@ class Single:
             newest = await patiently(lambda: described(self._client, id))
         return newest is not None and newest.status is WorkflowExecutionStatus.COMPLETED
 
+    async def row_of(self, id: str) -> Optional[Row]:
+        """That of a rollout that has ended; None: it has failed."""
+        rows = await asyncio.to_thread(_rows, await result_of(self._client.get_workflow_handle(id)))
+        return rows[0] if len(rows) == 1 and failure_of(rows[0]) is None else None
+
     async def _asked(self, workflow: str, request: Mapping[str, Any], id: str, defaults: Mapping[str, Any]) -> BatchResult:
         check_id(id)
         sent = plain(request, fault=InvalidBatchRequest)

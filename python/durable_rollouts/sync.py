@@ -299,6 +299,8 @@ class Policy:
         pause_limit: str = "10m",
         drain_limit: str = "1m",
         keep_adapters: int = 2,
+        holder: Optional[str] = None,
+        take_over: bool = False,
     ) -> PublishResult:
         return _run(
             self._aio.publish(
@@ -313,6 +315,8 @@ class Policy:
                 pause_limit=pause_limit,
                 drain_limit=drain_limit,
                 keep_adapters=keep_adapters,
+                holder=holder,
+                take_over=take_over,
             )
         )
 
@@ -320,7 +324,8 @@ class Policy:
         self,
         version: Optional[int] = None,
         *,
-        holder: str = "trainer",
+        holder: str,
+        take_over: bool = False,
         checkpoint: Optional[str] = None,
         only: Optional[List[str]] = None,
         base: Optional[int] = None,
@@ -340,6 +345,7 @@ class Policy:
             self._aio.transfer(
                 version,
                 holder=holder,
+                take_over=take_over,
                 checkpoint=checkpoint,
                 only=only,
                 base=base,
@@ -378,8 +384,11 @@ class Policy:
     def leave(self, url: str, *, force: bool = False) -> PolicyState:
         return _run(self._aio.leave(url, force=force))
 
-    def sleep(self, *, level: Literal[1, 2] = 1, until: str = "10m", holder: str = "trainer") -> PolicySleep:
-        return _run(self._aio.sleep(level=level, until=until, holder=holder))
+    def release(self, holder: str) -> PolicyState:
+        return _run(self._aio.release(holder))
+
+    def sleep(self, *, holder: str, level: Literal[1, 2] = 1, until: str = "10m") -> PolicySleep:
+        return _run(self._aio.sleep(holder=holder, level=level, until=until))
 
     def wake(self, tags: Optional[List[Literal["weights", "kv_cache", "scheduling"]]] = None) -> PolicyState:
         return _run(self._aio.wake(tags))
@@ -418,7 +427,7 @@ class Engines:
     fleet: names engines, places and groups; a collective that was made for another fleet is not for this one
     init: whether the collectives have to be made anew
 
-        with client.policy().transfer() as engines:
+        with client.policy().transfer(holder="math-3") as engines:
             send(engines.client())
     """
 

@@ -54,7 +54,7 @@ class Engines:
     init: whether the collectives have to be made anew
     result: of the transfer, once its block has ended
 
-        async with client.policy().transfer() as engines:
+        async with client.policy().transfer(holder="math-3") as engines:
             await asyncio.to_thread(send, engines.client())
     """
 
@@ -201,7 +201,7 @@ class Engines:
 
 
 class Transfer:
-    """A block in which this process holds the engines: ``async with policy.transfer() as engines``.
+    """A block in which this process holds the engines: ``async with policy.transfer(holder=…) as engines``.
 
     An exception in it gives the transfer up as if every engine had got something.
     """

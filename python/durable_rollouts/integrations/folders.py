@@ -10,6 +10,7 @@ from typing import Any, Callable, List, Mapping, Type, TypeVar
 
 from ..connection import log
 from ..faults import NotFound, PolicyUpdateFailed
+from ..holding import is_refused
 from ..results import PolicyRecord, PublishResult
 from ..sync import Policy
 
@@ -30,10 +31,10 @@ def next_version(policy: Policy) -> int:
         record = answered(policy.status)["record"]
     except NotFound:
         record = None
-    return 1 + (0 if record is None else max(_numbers(record), default=0))
+    return 1 + (0 if record is None else max(numbers_of(record), default=0))
 
 
-def _numbers(record: PolicyRecord) -> List[int]:
+def numbers_of(record: PolicyRecord) -> List[int]:
     return [one for one in (record["version"], record["target"]) if one is not None]
 
 
@@ -55,24 +56,25 @@ def put_and_publish(
 
 
 def publish(policy: Policy, version: int, path: str, *, options: Mapping[str, Any]) -> PublishResult:
-    """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last."""
+    """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last,
+    and where another trainer holds the service, at once."""
     ask: Callable[[], PublishResult] = lambda: policy.publish(version, path, **options)  # noqa: E731
-    return _in_time(ask, PolicyUpdateFailed, f"version {version} is not published yet")
+    return in_time(ask, PolicyUpdateFailed, f"version {version} is not published yet")
 
 
 def answered(ask: Callable[[], T]) -> T:
     """What a query answers, which needs a worker. Raises ``TimeoutError`` at last."""
-    return _in_time(ask, TimeoutError, "not answered yet")
+    return in_time(ask, TimeoutError, "not answered yet")
 
 
-def _in_time(ask: Callable[[], T], away: Type[Exception], what: str) -> T:
+def in_time(ask: Callable[[], T], away: Type[Exception], what: str) -> T:
     """Asked again while something is away. Why is said once, and again when it is something else."""
     until, said = time.monotonic() + WAIT_S, ""
     while True:
         try:
             return ask()
         except away as error:
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or (isinstance(error, PolicyUpdateFailed) and is_refused(error)):
                 raise
             if str(error) != said:
                 said = str(error)
@@ -80,7 +82,9 @@ def _in_time(ask: Callable[[], T], away: Type[Exception], what: str) -> T:
             time.sleep(RETRY_S)
 
 
-def published_of(policy: Policy, written: Path, *, mark: str, own: Path, step: int) -> int:
+def published_of(
+    policy: Policy, written: Path, *, mark: str, own: Path, step: int, options: Mapping[str, Any]
+) -> int:
     """Waits for a folder that a trainer writes, which has the file ``mark`` once it is whole, moves it below ``own``, and
     publishes it. What was moved and perhaps not published is found in the place that it was moved to. Returns its number.
     """
@@ -88,12 +92,12 @@ def published_of(policy: Policy, written: Path, *, mark: str, own: Path, step: i
     while not (written / mark).exists():
         moved = [int(one.name) for one in place.glob("[0-9]*")]
         if moved:
-            publish(policy, max(moved), str(place / str(max(moved))), options={})
+            publish(policy, max(moved), str(place / str(max(moved))), options=options)
             break
         time.sleep(POLL_S)
     else:
         moved = [next_version(policy)]
-        put_and_publish(policy, moved[0], lambda path: written.rename(path), folder=place, options={})
+        put_and_publish(policy, moved[0], lambda path: written.rename(path), folder=place, options=options)
     for older in own.glob("step_*"):
         if int(older.name.partition("_")[2]) <= step - KEPT:
             shutil.rmtree(older, ignore_errors=True)

@@ -15,6 +15,8 @@ import msgspec
 import prime_rl.trainer.batch
 import two_turns
 from durable_rollouts.integrations.prime_rl import __main__ as orchestrator
+from durable_rollouts import ForeignWeights
+from durable_rollouts.integrations.own import Own
 from durable_rollouts.integrations.prime_rl import samples
 from durable_rollouts.integrations.prime_rl.settings import settings_of
 from prime_rl.transports.rollouts.types import MicroBatch, TrainingSample
@@ -182,6 +184,47 @@ class Files(unittest.TestCase):
             batches = msgspec.msgpack.decode(only.read_bytes(), type=list[MicroBatch])
             self.assertEqual(sum(sum(one.loss_mask) for one in batches), 11)
 
+    def test_an_orchestrator_holds_the_service_says_what_is_replayed_and_writes_no_row_of_another_training(self):
+        asked = []
+
+        class Service:
+            service, record = "default", {"version": 18, "target": 18, "courses": [{"name": "s", "first": 1, "found": None}]}
+            _aio = property(lambda self: self)
+
+            def status(self):
+                return {"record": self.record}
+
+            async def _begins(self, name):
+                asked.append(("begins", name))
+
+            def release(self, name):
+                asked.append(("release", name))
+
+        class Stream:
+            id, _aio = "s", None
+
+            def progress(self):
+                return {"step": 3}
+
+            def next_step(self, step, version=None):
+                delivered = mock.Mock(rows=lambda: ROWS, result={"version": step + 4})
+                return delivered
+
+        service = Service()
+        client = mock.Mock(stream=lambda *_: Stream(), policy=lambda *_: service)
+        with tempfile.TemporaryDirectory() as folder:
+            settings = settings_of({**GIVEN, "output_dir": folder, "max_steps": 3, "resume": {"step": 1}})
+            with self.assertLogs("durable_rollouts", "WARNING") as logs:
+                orchestrator.feed(settings, client)
+            self.assertEqual(asked, [("begins", "s"), ("release", "s")])
+            self.assertEqual(len(logs.output), 1)
+            self.assertRegex(logs.output[0], "s: steps 2 to 3 are replayed: rows of an earlier course, versions 5 to 6.*give durable_rollouts another stream")
+            service.record = {**service.record, "version": 19, "target": 19, "courses": [*service.record["courses"], {"name": "t", "first": 18, "found": 17}]}
+            settings.output_dir = Path(folder) / "other"
+            with self.assertRaisesRegex(ForeignWeights, "got 18, of 't'"), self.assertLogs("durable_rollouts"):
+                orchestrator.feed(settings, client)
+            self.assertFalse((settings.output_dir / "rollouts").exists())
+
     def test_weights_are_moved_and_published_and_what_was_moved_is_published_again(self):
         published = []
 
@@ -189,8 +232,9 @@ class Files(unittest.TestCase):
             def status(self):
                 return {"record": {"version": 4, "target": 5}}
 
-            def publish(self, version, path):
+            def publish(self, version, path, **named):
                 published.append((version, path))
+                self.named = named
                 if len(published) == 1:
                     raise ConnectionError("away")
 
@@ -200,11 +244,14 @@ class Files(unittest.TestCase):
             for one in (written, settings.output_dir / "durable" / "step_1", settings.output_dir / "durable" / "step_2"):
                 one.mkdir(parents=True)
             (written / "STABLE").touch()
+            policy = Policy()
+            training = Own(policy, "run-3")
             with contextlib.suppress(ConnectionError), self.assertLogs("durable_rollouts"):
-                orchestrator._published(settings, Policy(), 3)
+                orchestrator._published(settings, policy, 3, training)
             self.assertFalse(written.exists())
             with self.assertLogs("durable_rollouts"):
-                self.assertEqual(orchestrator._published(settings, Policy(), 3), 6)
+                self.assertEqual(orchestrator._published(settings, policy, 3, training), 6)
+            self.assertEqual(policy.named, {"holder": "run-3"})
             path = settings.output_dir / "durable" / "step_3" / "6"
             self.assertEqual(published, [(6, str(path))] * 2)
             self.assertTrue((path / "STABLE").exists())

@@ -1,6 +1,7 @@
 """The parts of the integration with TRL: refusals, ids, numbers. Needs TRL, and no server."""
 
 import tempfile
+import time
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -9,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import two_turns
-from durable_rollouts import InvalidBatchRequest
+from durable_rollouts import ForeignWeights, InvalidBatchRequest, PolicyUpdateFailed
 from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
 from durable_rollouts.integrations.trl.course import Course
@@ -44,12 +45,47 @@ class Ended:
     async def has_ended(self, id):
         return id in self._ids
 
+    async def row_of(self, id):
+        step = int(id.split(":")[1].split(".")[0])
+        return row(policy_versions=[{"start": 0, "end": 3, "version": str(step + 1)}])
+
+    @property
+    def _temporal(self):
+        return self
+
+    async def list_workflows(self, query, limit):
+        for one in self._ids:
+            yield SimpleNamespace(id=one)
+
+
+class Service:
+    """A policy whose record another trainer may change."""
+
+    service = "default"
+
+    def __init__(self, *courses, version=None, held=None):
+        self.record = {"version": version, "target": version, "courses": [dict(zip(("name", "first", "found"), one)) for one in courses]}
+        self.heard_at = 0
+        if held is not None:
+            self.record["hold"], self.heard_at = {"name": held}, 1000 * time.time()
+        self.asked = []
+        self._aio = self
+
+    def status(self):
+        return {"record": self.record, "heard_at": self.heard_at}
+
+    async def _begins(self, name):
+        self.asked.append(("begins", name))
+
+    def release(self, name):
+        self.asked.append(("release", name))
+
 
 class Published(Publish):
     """Notes the steps whose weights it would publish."""
 
     def __init__(self, rollouts):
-        super().__init__(rollouts, None, "weights")
+        super().__init__(rollouts, Service(), "weights")
         self.steps = []
 
     def _publish(self, state, model):
@@ -188,6 +224,59 @@ class Grpo(unittest.TestCase):
         self.train(rollouts, publish, range(2, 6))
         self.assertEqual(publish.steps, [6])
 
+    def killed_in_step_5(self):
+        a = hash_of("a=")
+        return Rollouts(Ended(*(f"r:{step}.0:{a}-{k}" for step in range(6) for k in range(2))), ROWS, run="r")
+
+    def test_a_training_that_continues_says_which_steps_it_replays_of_which_versions_and_how_to_play_them_anew(self):
+        publish = Published(self.killed_in_step_5())
+        with self.assertLogs("durable_rollouts", "WARNING") as logs:
+            publish.on_train_begin(SimpleNamespace(), SimpleNamespace(global_step=2, is_world_process_zero=True), None)
+        self.assertEqual(
+            [line.partition("durable_rollouts:")[2] for line in logs.output],
+            [
+                "r: steps 2 to 5 are replayed: rows of an earlier course, versions 3 to 6. They train as they are, whatever this "
+                "trainer's settings are; to play them anew, give Rollouts another run"
+            ],
+        )
+
+    def test_one_that_begins_or_replays_nothing_says_nothing(self):
+        for step, rollouts in ((6, self.killed_in_step_5()), (0, Rollouts(Ended(), ROWS, run="r"))):
+            with self.assertNoLogs("durable_rollouts"):
+                Published(rollouts).on_train_begin(SimpleNamespace(), SimpleNamespace(global_step=step, is_world_process_zero=True), None)
+
+    def test_its_run_holds_the_service_to_its_end_and_takes_it_over_once(self):
+        service, published = Service(), []
+        service.publish = lambda version, path, **named: published.append((version, named)) or {}
+        rollouts = Rollouts(Ended(), ROWS, run="r")
+        with tempfile.TemporaryDirectory() as folder:
+            publish = Publish(rollouts, service, folder, take_over=True, cache="keep")
+            state = SimpleNamespace(global_step=0, is_world_process_zero=True)
+            publish.on_train_begin(SimpleNamespace(), state, None)
+            model = SimpleNamespace(save_pretrained=lambda path: None)
+            for _ in range(2):
+                publish.bring(SimpleNamespace(state=state, model=model))
+            publish.on_train_end(None, state, None, model=model)
+        self.assertEqual(service.asked, [("begins", "r"), ("release", "r")])
+        named = {"cache": "keep", "holder": "r"}
+        self.assertEqual(published, [(1, {**named, "take_over": True}), (1, named)])
+
+    def test_rows_of_another_training_are_never_trained(self):
+        rollouts = Rollouts(Ended(), ROWS, run="r")
+        service = Service(("r", 16, None), version=17)
+        publish = Publish(rollouts, service, "weights")
+        publish.on_train_begin(SimpleNamespace(), SimpleNamespace(global_step=0, is_world_process_zero=False), None)
+        service.record = Service(("r", 16, None), ("other", 18, 17), version=18).record
+        publish.check([row(policy_versions=[{"start": 0, "end": 3, "version": "17"}])])
+        publish.are_served = True
+        with mock.patch.object(rollouts, "_play", mock.AsyncMock(return_value=[row()])), self.assertRaisesRegex(ForeignWeights, "got 18, of 'other'"):
+            rollouts(["a="], trainer())
+
+    def test_a_service_that_another_run_holds_is_refused_before_the_first_step(self):
+        publish = Publish(Rollouts(Ended(), ROWS, run="r"), Service(("other", 1, None), version=1, held="other"), "weights")
+        with self.assertRaisesRegex(PolicyUpdateFailed, "^holder: 'other' holds service 'default'"):
+            publish.on_train_begin(SimpleNamespace(), SimpleNamespace(global_step=0, is_world_process_zero=True), None)
+
     def test_weights_are_published_if_rollouts_of_any_rank_are_new(self):
         rollouts = Rollouts(Ended("mine"), ROWS, run="r")
         for others, published in (([True, True], []), ([True, False], [3])):
@@ -247,6 +336,23 @@ class Async(unittest.TestCase):
         used = iter([("a", None), ("b", None)])
         transfer.send_weights(used)
         self.assertEqual(list(used), [])
+
+    def test_a_training_that_continues_says_which_steps_it_replays_and_its_stream_holds_the_service(self):
+        steps = {3: {"version": 4}, 5: {"version": 6}}
+        stream = SimpleNamespace(id="s", _aio=None, progress=lambda: {"step": 6}, next_step=lambda step: SimpleNamespace(result=steps[step]))
+        service = Service(("s", 1, None), version=6)
+        client = SimpleNamespace(stream=lambda id, request: stream, policy=lambda name: service)
+        worker = RolloutWorker(client, "s", REQUEST, config())
+        transfer = WeightTransfer(worker, service, "weights")
+        with self.assertLogs("durable_rollouts", "WARNING") as logs:
+            worker.begin(3)
+        self.assertRegex(logs.output[0], "s: steps 3 to 5 are replayed: rows of an earlier course, versions 4 to 6.*give RolloutWorker another id")
+        service.record = Service(("s", 1, None), ("other", 7, 6), version=7).record
+        foreign = SimpleNamespace(step=6, rows=lambda: [row(policy_versions=[{"start": 0, "end": 3, "version": "7"}])])
+        with self.assertRaisesRegex(ForeignWeights, "got 7, of 'other'"):
+            worker._samples(foreign)
+        transfer.destroy()
+        self.assertEqual(service.asked, [("begins", "s"), ("release", "s")])
 
     def test_a_step_has_the_numbers_of_the_weights_that_train_on_it(self):
         course = Course(1)

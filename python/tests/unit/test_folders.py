@@ -24,6 +24,10 @@ class Publishing(unittest.TestCase):
         self.assertEqual(said, ["a is away", "b is away", "a is away"])
         self.assertIn("version 7 is not published yet, tried again for 300 s: a is away", logs.output[0])
 
+    def test_another_trainer_that_holds_the_service_is_not_waited_for(self):
+        with self.assertNoLogs("durable_rollouts"), self.assertRaisesRegex(PolicyUpdateFailed, '^holder: "a" has held'):
+            self.publish('holder: "a" has held the service since then')
+
     def test_nothing_is_said_where_engines_are_there(self):
         with self.assertNoLogs("durable_rollouts"):
             self.publish()

@@ -124,7 +124,7 @@ class Refusals(unittest.TestCase):
         for name in ("use_vllm", "mask_truncated_completions"):
             args = SimpleNamespace(**{**fits, name: True})
             self.refused(name, lambda args=args: rollouts.check_settings(args))
-        callback = publish.Publish(SimpleNamespace(), None, "weights")
+        callback = publish.Publish(SimpleNamespace(run="r"), None, "weights")
         for name in ("fsdp", "deepspeed"):
             args = SimpleNamespace(**{**fits, name: "full_shard"})
             self.refused(name, lambda args=args: callback.on_train_begin(args, None, None, model=object()))
@@ -163,7 +163,7 @@ class Refusals(unittest.TestCase):
                 raise ConnectionError(name)
 
         course = SimpleNamespace(replays=False)
-        made = transfer.WeightTransfer(SimpleNamespace(course=course), Away(), "weights")
+        made = transfer.WeightTransfer(SimpleNamespace(course=course, owned=lambda *_, **__: SimpleNamespace(options={}, end=lambda: None)), Away(), "weights")
         for each in (made.init_weight_transfer, made.pause, made.resume, made.destroy):
             each()
         tensor = mock.MagicMock()

@@ -8,6 +8,7 @@ import numpy as np
 import two_turns
 from durable_rollouts import to_arrays
 from durable_rollouts.faults import InvalidBatchRequest
+from durable_rollouts.integrations.own import Own
 from durable_rollouts.integrations.verl import agent_loop, trainer
 from durable_rollouts.integrations.verl.numbers import number_of, steps_of
 from omegaconf import OmegaConf
@@ -134,17 +135,18 @@ class Trainer(unittest.TestCase):
 
             @contextlib.contextmanager
             def transfer(self, version, **named):
-                begun.append((version, named["holder"], named["code"]))
+                begun.append((version, named["holder"], named["code"], named.get("take_over")))
                 yield SimpleNamespace(engines=[{"url": url} for url in self._urls])
 
         manager = SimpleNamespace(update_weights=synced.append, backend="naive")
-        weights = trainer.Weights(manager, Policy(["a"]), training="run-3", urls=["a"])
+        policy = Policy(["a"])
+        weights = trainer.Weights(manager, policy, own=Own(policy, "run-3", take_over=True), urls=["a"])
         weights.update_weights(5)
         weights.update_weights()
-        self.assertEqual(begun, [(1_000_005, "run-3", "trainer"), (1_000_005, "run-3", "trainer")])
+        self.assertEqual(begun, [(1_000_005, "run-3", "trainer", True), (1_000_005, "run-3", "trainer", None)])
         self.assertEqual((synced, weights.backend), ([5, None], "naive"))
         with self.assertRaisesRegex(ValueError, "^b: expected verl's own engines alone"):
-            trainer.Weights(manager, Policy(["a", "b"]), training="run-3", urls=["a"]).update_weights(5)
+            trainer.Weights(manager, Policy(["a", "b"]), own=Own(policy, "run-3"), urls=["a"]).update_weights(5)
         self.assertEqual(len(synced), 2)
 
 

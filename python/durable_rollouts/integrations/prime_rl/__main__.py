@@ -19,8 +19,10 @@ from ...requests import StreamRequest
 from ...results import Step
 from ...sync import Client, Policy
 from ..folders import answered, published_of
+from ..own import Own
+from ..replays import say_steps
 from .samples import check_types, packed, samples_of
-from .settings import Settings, settings_of
+from .settings import OWN, Settings, settings_of
 
 log = logging.getLogger("durable_rollouts")
 
@@ -42,22 +44,32 @@ def feed(settings: Settings, client: Client) -> None:
     own = settings.durable_rollouts
     stream = client.stream(own.stream, cast(StreamRequest, own.request))
     policy = client.policy(own.request["generation"].get("service", "default"))
+    training = Own(policy, own.stream, take_over=own.take_over)
+    training.begin()
     first_new = answered(stream.progress)["step"] + 1
+    first = settings.first
+    while settings.resume is None and _is_written(settings, first):  # Only this process was started again.
+        first += 1
+    say_steps(stream, first - 1, first_new - 1, counts_from=1, anew=f"give {OWN} another stream")
     last = settings.max_steps or sys.maxsize
     for step in range(settings.first, last + 1):
         if _is_written(settings, step):
             continue
-        version = None if step < first_new else _published(settings, policy, step - 1)
-        _write(settings, step, stream.next_step(step - 1, version))
+        version = None if step < first_new else _published(settings, policy, step - 1, training)
+        delivered = stream.next_step(step - 1, version)
+        training.check(delivered.rows())
+        _write(settings, step, delivered)
+    training.end()
 
 
-def _published(settings: Settings, policy: Policy, step: int) -> int:
+def _published(settings: Settings, policy: Policy, step: int, training: Own) -> int:
     """The number of the weights behind a step of the trainer, once the engines have them. They are moved: the trainer
     removes its folders, or writes them anew.
     """
     written, own = settings.output_dir / "broadcasts" / f"step_{step}", settings.output_dir / "durable"
     log.info("waiting for the trainer's weights: %s", written / "STABLE")
-    version = published_of(policy, written, mark="STABLE", own=own, step=step)
+    version = published_of(policy, written, mark="STABLE", own=own, step=step, options=training.options)
+    training.published()
     log.info("the engines have the weights of step %s, as version %s", step, version)
     return version
 

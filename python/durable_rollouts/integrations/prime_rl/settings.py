@@ -17,10 +17,11 @@ class _Strict(msgspec.Struct, forbid_unknown_fields=True):  # type: ignore[misc,
 
 
 class Own(_Strict):
-    """Of ``Client.stream``."""
+    """Of ``Client.stream``, whose id names the training; ``take_over`` takes the service from another one, once."""
 
     stream: str
     request: Dict[str, Any]
+    take_over: bool = False
 
 
 class Model(_Strict):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Iterable, Union
 
 from transformers import TrainerCallback
 
+from ...results import Row
 from ...sync import Policy
 from ..folders import next_version, put_and_publish
+from ..own import Own
 from .rollouts import Rollouts
 
 
@@ -23,16 +25,21 @@ class Publish(TrainerCallback):  # type: ignore[misc]
     rollouts: the trainer's ``Rollouts``
     policy: ``client.policy()``
     folder: on a disk of the engines; each version is a folder below it, and the last two stay
+    take_over: takes the service from another training, once
     options: of ``Policy.publish``: ``cache``, ``quorum``, …
+
+    The ``run`` of the rollouts holds the service until the training's end. Raises ``PolicyUpdateFailed`` where another run
+    does, and ``ForeignWeights`` for a row of versions that this run neither found at its start nor published.
 
         callbacks=[Publish(rollouts, client.policy(), "/shared/weights")]
     """
 
-    def __init__(self, rollouts: Rollouts, policy: Policy, folder: Union[str, "os.PathLike[str]"], **options: Any) -> None:
+    def __init__(self, rollouts: Rollouts, policy: Policy, folder: Union[str, "os.PathLike[str]"], *, take_over: bool = False, **options: Any) -> None:
         self.are_served = False
         """The engines have the trainer's weights; else they may have later ones."""
         self._rollouts = rollouts
         self._policy = policy
+        self._own = Own(policy, rollouts.run, take_over=take_over)
         self._folder = Path(folder).resolve()
         self._options = options
         rollouts.weights = self
@@ -44,6 +51,9 @@ class Publish(TrainerCallback):  # type: ignore[misc]
         if hasattr(model, "peft_config"):
             raise ValueError("peft_config: expected none: engines load whole weights here, and an adapter has only its own")
         self.are_served = False
+        self._own.begin(says=state.is_world_process_zero)
+        if state.is_world_process_zero:
+            self._rollouts.say_replays(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         if not self._rollouts.was_asked:
@@ -55,6 +65,12 @@ class Publish(TrainerCallback):  # type: ignore[misc]
         """A trainer that has asked for nothing new leaves the engines with its last weights, too."""
         if not self.are_served:
             self._publish(state, model)
+        if state.is_world_process_zero:
+            self._own.end()
+
+    def check(self, rows: Iterable[Row]) -> None:
+        """Called by ``Rollouts``, on each rank."""
+        self._own.check(rows)
 
     def bring(self, trainer: Any) -> None:
         """Under a new number, also those of a checkpoint. Called by ``Rollouts``, on each rank."""
@@ -63,7 +79,7 @@ class Publish(TrainerCallback):  # type: ignore[misc]
     def _publish(self, state: Any, model: Any) -> None:
         if state.is_world_process_zero:
             whole = getattr(model, "module", model)
-            put_and_publish(
-                self._policy, next_version(self._policy), whole.save_pretrained, folder=self._folder, options=self._options
-            )
+            options = {**self._options, **self._own.options}
+            put_and_publish(self._policy, next_version(self._policy), whole.save_pretrained, folder=self._folder, options=options)
+            self._own.published()
         self.are_served = True

@@ -21,6 +21,7 @@ from ...shapes import Shape
 from ...starting import check_id
 from ...sync import Client, _run
 from ..sampling import check_rows, check_sampling
+from ..replays import replayed_of, say_replays
 from .rows import columns_of
 
 PROMPT = "prompt"
@@ -74,6 +75,8 @@ class Weights(Protocol):
 
     def bring(self, trainer: Any) -> None: ...
 
+    def check(self, rows: List[Row]) -> None: ...
+
 
 class Rollouts:
     """A ``rollout_func`` of ``GRPOTrainer``, which plays rollouts of this project. With ``use_vllm=False``: the engines are
@@ -103,7 +106,7 @@ class Rollouts:
         check_id(f"{run}:eval1000000.100:{'0' * 16}-1000")
         self._client = client
         self._samples = Samples(rows, columns, task_name)
-        self._run = run
+        self.run = run
         self._settings = settings
         self.weights: Optional[Weights] = None
         self.was_asked = False
@@ -121,7 +124,16 @@ class Rollouts:
         self._bring_weights(ids, trainer)
         rows = _run(self._play([self._samples.of(prompt) for prompt in prompts], ids))
         check_rows(rows, trainer.args.temperature)
+        if self.weights is not None:
+            self.weights.check(rows)
         return columns_of(rows)
+
+    def say_replays(self, step: int) -> None:
+        """Logs which steps from this one on have rollouts that have ended: the trainer gets their rows again."""
+        found = _run(replayed_of(self._client._aio, self.run, step))
+        if found is not None:
+            first, last, versions = found
+            say_replays(first, last, versions, run=self.run, anew="give Rollouts another run")
 
     def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
         """Of this rank's rollouts."""
@@ -129,7 +141,7 @@ class Rollouts:
             self._step = trainer.state.global_step
             self._asked.clear()
         kind = "" if trainer.model.training else "eval"
-        place = f"{self._run}:{kind}{self._step}.{self._asked[kind]}"
+        place = f"{self.run}:{kind}{self._step}.{self._asked[kind]}"
         self._asked[kind] += 1
         hashes = [hash_of(prompt) for prompt in prompts]
         before = _of_earlier_ranks(hashes, trainer.accelerator)

@@ -20,14 +20,18 @@ class WeightTransfer:
     worker: the trainer's ``RolloutWorker``
     policy: ``client.policy()``
     folder: each version is a folder below it, and the last two stay
+    take_over: takes the service from another training, once
     options: of ``Policy.publish``
+
+    The stream's id holds the service until the training's end. Raises ``PolicyUpdateFailed`` where another one does.
 
         WeightTransfer(worker, client.policy(), "/shared/weights")
     """
 
-    def __init__(self, worker: RolloutWorker, policy: Policy, folder: Union[str, "os.PathLike[str]"], **options: Any) -> None:
+    def __init__(self, worker: RolloutWorker, policy: Policy, folder: Union[str, "os.PathLike[str]"], *, take_over: bool = False, **options: Any) -> None:
         self._worker = worker
         self._policy = policy
+        self._own = worker.owned(policy, take_over=take_over)
         self._folder = Path(folder).resolve()
         self._options = options
 
@@ -48,7 +52,8 @@ class WeightTransfer:
             tensors: Dict[str, torch.Tensor] = {name: one.detach().cpu().clone().contiguous() for name, one in iterator}
             version = next_version(self._policy)
             save = lambda path: save_file(tensors, path / "model.safetensors", {"format": "pt"})  # noqa: E731
-            put_and_publish(self._policy, version, save, folder=self._folder, options=self._options)
+            put_and_publish(self._policy, version, save, folder=self._folder, options={**self._options, **self._own.options})
+            self._own.published()
             course.published(version)
         self._worker.synced()
 
@@ -56,4 +61,5 @@ class WeightTransfer:
         """Nothing: engines that have the weights serve already."""
 
     def destroy(self) -> None:
-        """Nothing: the policy stays."""
+        """The policy stays, and others may bring weights."""
+        self._own.end()

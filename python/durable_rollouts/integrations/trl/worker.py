@@ -19,8 +19,10 @@ from ...aio import Stream as AioStream
 from ...connection import log
 from ...requests import STREAM_DEFAULTS, StreamRequest, with_defaults
 from ...results import Step
-from ...sync import Client, loop
+from ...sync import Client, Policy, loop
 from ..folders import answered, next_version
+from ..own import Own
+from ..replays import say_steps
 from ..sampling import check_rows, check_sampling
 from .course import Course
 from .samples import filler_like, samples_of
@@ -54,6 +56,7 @@ class RolloutWorker:
         self._rows = request["groups_per_step"] * request.get("num_repeats", 1)
         self._stream: Optional[AioStream] = None
         self._is_synced = False
+        self._own: Optional[Own] = None
         self._next = 0
         self._wake: Optional[asyncio.Event] = None
         self._feeding: Optional["concurrent.futures.Future[None]"] = None
@@ -64,7 +67,16 @@ class RolloutWorker:
         self._stream, self._next = stream._aio, step
         service = self._request.get("generation", {}).get("service", "default")
         version = next_version(self._client.policy(service)) - 1
-        self.course.begin(step, first_new=answered(stream.progress)["step"], version=version)
+        first_new = answered(stream.progress)["step"]
+        self.course.begin(step, first_new=first_new, version=version)
+        if self._own is not None:
+            self._own.begin()
+        say_steps(stream, step, first_new, counts_from=0, anew="give RolloutWorker another id")
+
+    def owned(self, policy: Policy, *, take_over: bool) -> Own:
+        """By ``WeightTransfer``: the stream's id names the training."""
+        self._own = Own(policy, self._id, take_over=take_over)
+        return self._own
 
     def synced(self) -> None:
         """``WeightTransfer`` is the trainer's."""
@@ -116,6 +128,8 @@ class RolloutWorker:
     def _samples(self, step: Step) -> List[RolloutSample]:
         rows = step.rows()
         check_rows(rows, self._temperature)
+        if self._own is not None:
+            self._own.check(rows)
         if not 1 <= len(rows) <= self._rows:
             raise ValueError(f"step {step.step} of {self._id}: expected 1 to {self._rows} rollouts, got {len(rows)}")
         samples = samples_of(rows, self._kind, version=step.result["version"])

@@ -10,10 +10,11 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from ...aio import Client
-from ...faults import InvalidBatchRequest
+from ...faults import ForeignWeights, InvalidBatchRequest
 from ...plain import compact, plain
 from ...results import Row
 from ...trajectories import Trajectory, trajectories
+from ..own import Labels
 from ..sampling import check_rows, check_sampling
 from .numbers import MARK, SAMPLING, steps_of
 
@@ -33,6 +34,7 @@ class DurableAgentLoop(AgentLoopBase):  # type: ignore[misc]
         if not self.config.trainer.v1.get(MARK):
             raise ValueError("trainer.v1.trainer_mode: expected durable_sync or durable_colocate_async, with trainer.use_v1=True")
         self._task_name = task_name
+        self._labels = Labels(self.config.trainer.experiment_name)
         self._settings: Dict[str, Any] = OmegaConf.to_container(OmegaConf.create(settings or {}))
         for name in (*SAMPLING, "include_logprobs"):
             if name in self._settings.get("generation", {}):
@@ -48,7 +50,17 @@ class DurableAgentLoop(AgentLoopBase):  # type: ignore[misc]
         # A validation's rows, and greedy ones, which are a baseline, do not train.
         if "durable_place" in row and sampling_params["temperature"] > 0:
             check_rows([played], sampling_params["temperature"])
+        await self._check(client, played)
         return outputs_of(played, with_logprobs=settings["generation"]["include_logprobs"])
+
+    async def _check(self, client: Client, row: Row) -> None:
+        """Raises ``ForeignWeights`` for versions that this training neither found at its start nor published."""
+        if self._labels.foreign([row]) is None:
+            return
+        self._labels.reads((await client.policy().status())["record"])
+        found = self._labels.foreign([row])
+        if found is not None:
+            raise ForeignWeights(found)
 
     def _settings_with(self, sampling: Dict[str, Any]) -> Dict[str, Any]:
         prompt, response = self.rollout_config.prompt_length, self.rollout_config.response_length

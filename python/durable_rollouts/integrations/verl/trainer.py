@@ -17,8 +17,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
 
 from ...starting import check_id
-from ...sync import Client, Policy
+from ...sync import Client, Policy, _run
 from ..folders import next_version
+from ..own import Own
+from ..replays import replayed_of, say_replays
 from ..sampling import check_sampling
 from .numbers import MARK, SAMPLING, number_of
 
@@ -47,12 +49,15 @@ class Durable:
     def _setup(self) -> None:
         super()._setup()  # type: ignore[misc]
         training = self.config.trainer.experiment_name
-        policy = Client.connect().policy()
+        self._client = Client.connect()
+        policy = self._client.policy()
+        self._own = Own(policy, training)
+        self._own.begin()
         urls = [f"http://{one.server_address}/v1" for one in self.llm_server_manager.get_replicas()]
         for url in urls:
             check_control(url)
         policy.engines(training, urls)
-        self.checkpoint_manager = Weights(self.checkpoint_manager, policy, training=training, urls=urls)
+        self.checkpoint_manager = Weights(self.checkpoint_manager, policy, own=self._own, urls=urls)
 
     def _next_train_batch(self, *given: Any, **named: Any) -> Any:
         """Its prompts have a column that names their rollouts: the step that asks for them, and their place in it. verl
@@ -60,10 +65,19 @@ class Durable:
         """
         batch = super()._next_train_batch(*given, **named)  # type: ignore[misc]
         step, asked = self._place
+        if step == -1:
+            self._say_replays()
         first = asked if step == self.global_steps else 0
         self._place = (self.global_steps, first + len(batch))
         tensordict_utils.assign_non_tensor_stack(batch, "durable_place", [f"{self.global_steps}.{first + at}" for at in range(len(batch))])
         return batch
+
+    def _say_replays(self) -> None:
+        training = self.config.trainer.experiment_name
+        found = _run(replayed_of(self._client._aio, training, self.global_steps))
+        if found is not None:
+            first, last, versions = found
+            say_replays(first, last, versions, run=training, anew="give trainer.experiment_name another name")
 
     def fit(self, agent_loop_manager: Any) -> None:
         """verl waits for a step's prompts without an end, also for those of an agent-loop worker that is dead. This asks the
@@ -77,13 +91,14 @@ class Durable:
 
         self.replay_buffer._wait_for_next_poll = looked
         super().fit(agent_loop_manager)  # type: ignore[misc]
+        self._own.end()
 
 
 class Weights:
     """verl's manager of weights. Its syncs are transfers; all else is its own."""
 
-    def __init__(self, manager: Any, policy: Policy, *, training: str, urls: List[str]) -> None:
-        self._manager, self._policy, self._training, self._urls = manager, policy, training, urls
+    def __init__(self, manager: Any, policy: Policy, *, own: Own, urls: List[str]) -> None:
+        self._manager, self._policy, self._own, self._urls = manager, policy, own, urls
         self._step = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -95,10 +110,11 @@ class Weights:
         version = number_of(self._step, next_version(self._policy))
         # A step whose advantages are all 0 leaves the weights as they are.
         named: Any = {"mode": "abort", "same": True, "code": "trainer", "pause_limit": LIMIT, "stall_limit": LIMIT}
-        with self._policy.transfer(version, holder=self._training, **named) as engines:
+        with self._policy.transfer(version, **named, **self._own.options) as engines:
             foreign = [one["url"] for one in engines.engines if one["url"] not in self._urls]
             if foreign:
                 raise ValueError(f"{foreign[0]}: expected verl's own engines alone, whose weights it syncs: {', '.join(self._urls)}")
+            self._own.published()
             return self._manager.update_weights(global_steps)
 
 
