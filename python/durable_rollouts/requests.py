@@ -450,14 +450,14 @@ class BeginRequest(TypedDict, total=False):
     own_label: Optional[str]
 
 
-class Released(TypedDict):
+class Released(TypedDict, total=False):
     """Who no longer brings weights.
 
     name: of the trainer
     incarnation: of its process; None: any
     """
 
-    name: str
+    name: Required[str]
     incarnation: Optional[str]
 
 
@@ -572,6 +572,8 @@ PUBLISH_DEFAULTS: Dict[str, Any] = {
     "cache": "reset",
     "probe": None,
     "pause_limit": "10m",
+    "holder": None,
+    "take_over": False,
     "mode": "keep",
     "drain_limit": "1m",
     "order": "all",
@@ -592,6 +594,7 @@ LEAVE_DEFAULTS: Dict[str, Any] = {"force": False}
 
 BEGIN_DEFAULTS: Dict[str, Any] = {
     "version": None,
+    "take_over": False,
     "checkpoint": None,
     "only": None,
     "base": None,

@@ -142,6 +142,29 @@ suite('a real TRL', {
       console.log({ longer: longer.length, longest: Math.max(...longer.map((ids) => ids.length)) });
     });
 
+    test('beside another training by mistake it is refused by name, and who is taken over trains no row of the other', async () => {
+      const first = train('one', '--run', 'one', '--steps', '100');
+      const trainsOn = (what: string, steps: number): Promise<void> =>
+        eventually({ what, timeout_ms: 300_000 }, () => {
+          assert.equal(first.child.exitCode, null, first.said.join('\n'));
+          return stepsOf(folderOf('one')).length > steps;
+        });
+      await eventually({ what: 'its second step', timeout_ms: 300_000 }, () => {
+        assert.equal(first.child.exitCode, null, first.said.join('\n'));
+        return bed.sampled().some(isOf('one', 1));
+      });
+      const second = train('two', '--run', 'two');
+      assert.notEqual(await second.ended, 0);
+      assert.match(second.said.join('\n'), /holder: 'one' holds service 'default'.* got 'two'/);
+      assert.deepEqual(bed.sampled().filter(isOf('two', 0)), []);
+      await trainsOn('a further step', stepsOf(folderOf('one')).length);
+      await trained('two', '--run', 'two', '--take-over');
+      assert.notEqual(await first.ended, 0);
+      assert.match(first.said.join('\n'), /ForeignWeights|holder: "two" has held/);
+      for (const { step, furthest } of [...stepsOf(folderOf('one')), ...stepsOf(folderOf('two'))])
+        assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`);
+    });
+
     test('killed in a step, it gets that step again, and nothing is sampled again', async () => {
       const first = train('killed', '--run', 'killed');
       await eventually({ what: 'the second step', timeout_ms: 300_000 }, () => {
@@ -209,6 +232,10 @@ suite('a real TRL', {
       await bed.restartEngine();
       assert.equal(await again.ended, 0, again.said.join('\n'));
 
+      assert.match(
+        again.said.join('\n'),
+        /open: steps? 2.* replayed: rows of an earlier course, versions? .* another run/,
+      );
       assert.deepEqual(begun(), [0, saved]);
       const trained = stepsOf(folderOf('open'));
       assert.deepEqual(

@@ -10,6 +10,7 @@ import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
+import { Release } from '../../src/model/policy/holder.js';
 import { Publish } from '../../src/model/policy/publish.js';
 import { Drain, Join, Leave } from '../../src/model/policy/replicas.js';
 import { Sleep, Wake } from '../../src/model/policy/sleep.js';
@@ -77,6 +78,7 @@ describe('package durable_rollouts', { skip }, () => {
       BeginRequest: jsonSchemaOf(Begin),
       SleepRequest: jsonSchemaOf(Sleep),
       WakeRequest: jsonSchemaOf(Wake),
+      ReleaseRequest: jsonSchemaOf(Release),
       JoinRequest: jsonSchemaOf(Join),
       DrainRequest: jsonSchemaOf(Drain),
       LeaveRequest: jsonSchemaOf(Leave),

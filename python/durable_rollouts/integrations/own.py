@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Iterable, List, Optional, Set
+from pathlib import Path
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Set
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..faults import ForeignWeights, NotFound, PolicyUpdateFailed
 from ..results import CourseRecord, PolicyRecord, PolicyStatus, Row
 from ..sync import Policy, _run
 from ..trajectories import trajectories
-from .folders import answered, in_time, numbers_of
+from .folders import answered, in_time, next_version, numbers_of, put_and_publish
 
 
 HOLD_S = 300
@@ -97,6 +98,13 @@ class Own:
     def options(self) -> Any:
         """Of ``Policy.publish`` and ``transfer``."""
         return {"holder": self._labels.run, **({"take_over": True} if self._take_over else {})}
+
+    def put(self, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any]) -> int:
+        """Publishes what ``save`` puts into a folder, under the next number, which it returns."""
+        version = next_version(self._policy)
+        put_and_publish(self._policy, version, save, folder=folder, options={**options, **self.options})
+        self.published()
+        return version
 
     def published(self) -> None:
         """Whoever takes the service over later keeps it."""

@@ -13,14 +13,14 @@ from ..aio import Client
 from ..connection import log
 from ..faults import StepOutOfOrder
 from ..results import Row
-from ..sync import Stream
+from ..sync import Client as SyncClient, Stream, _run
 from ..trajectories import trajectories
 
-MOST = 100_000
-"""Rollouts that are looked at."""
+MOST = 20_000
+"""Rollouts that are looked at, the newest first."""
 
 
-def say_replays(first: int, last: int, versions: Optional[Tuple[int, int]], *, run: str, anew: str) -> None:
+def _say(first: int, last: int, versions: Optional[Tuple[int, int]], *, run: str, anew: str) -> None:
     """first, last: steps. versions: the lowest and the highest; None: nobody knows. anew: what plays them anew."""
     steps = f"step {first} is" if first == last else f"steps {first} to {last} are"
     labels = "" if versions is None else f", version {versions[0]}" if versions[0] == versions[1] else f", versions {versions[0]} to {versions[1]}"
@@ -30,10 +30,16 @@ def say_replays(first: int, last: int, versions: Optional[Tuple[int, int]], *, r
     )
 
 
-async def replayed_of(client: Client, run: str, step: int) -> Optional[Tuple[int, int, Optional[Tuple[int, int]]]]:
-    """Of a training whose rollouts are named ``<run>:<step>.…``: the steps from this one on that have ended, and their
-    versions. None: there is none, or the server does not list them.
-    """
+def say_ended(client: SyncClient, run: str, step: int, *, anew: str) -> None:
+    """Of a training whose rollouts are named ``<run>:<step>.…``: its steps from this one on that have ended."""
+    found = _run(_ended(client._aio, run, step))
+    if found is not None:
+        first, last, versions = found
+        _say(first, last, versions, run=run, anew=anew)
+
+
+async def _ended(client: Client, run: str, step: int) -> Optional[Tuple[int, int, Optional[Tuple[int, int]]]]:
+    """The first, the last and their versions. None: there is none, or the server does not list them."""
     ended: Dict[int, str] = {}
     named = re.compile(re.escape(run) + r":(\d+)\.")
     try:
@@ -49,17 +55,17 @@ async def replayed_of(client: Client, run: str, step: int) -> Optional[Tuple[int
         return None
     first, last = min(ended), max(ended)
     rows = [await client._single.row_of(ended[one]) for one in {first, last}]
-    return first, last, versions_of([row for row in rows if row is not None])
+    return first, last, _versions_of([row for row in rows if row is not None])
 
 
-def versions_of(rows: List[Row]) -> Optional[Tuple[int, int]]:
+def _versions_of(rows: List[Row]) -> Optional[Tuple[int, int]]:
     """The lowest and the highest label; None: there is none."""
     known = np.concatenate([one.versions[one.versions >= 0] for one in trajectories(rows)]) if rows else np.empty(0)
     return (int(known.min()), int(known.max())) if len(known) > 0 else None
 
 
 def say_steps(stream: Stream, first: int, first_new: int, *, counts_from: int, anew: str) -> None:
-    """As ``say_replays``, of a stream's steps from ``first`` on. counts_from: the trainer's number of the stream's step 0."""
+    """Of a stream's steps from ``first`` on. counts_from: the trainer's number of the stream's step 0."""
     if first >= first_new:
         return
     known: List[int] = []
@@ -67,4 +73,4 @@ def say_steps(stream: Stream, first: int, first_new: int, *, counts_from: int, a
         said = [stream.next_step(one).result["version"] for one in {first, first_new - 1}]
         known = [one for one in said if one is not None]
     versions = (min(known), max(known)) if known else None
-    say_replays(first + counts_from, first_new - 1 + counts_from, versions, run=stream.id, anew=anew)
+    _say(first + counts_from, first_new - 1 + counts_from, versions, run=stream.id, anew=anew)

@@ -111,6 +111,7 @@ def main():
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--run", required=True)
     parser.add_argument("--hand", type=Path)
+    parser.add_argument("--take-over", action="store_true")
     for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12), ("--save", 1), ("--longest", 256)):
         parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
@@ -128,7 +129,7 @@ def main():
             max_seq_len=200,
             max_rollout_turns=4,
         )
-        callbacks.append(Publish(rollouts, client.policy(), args.folder / "weights"))
+        callbacks.append(Publish(rollouts, client.policy(), args.folder / "weights", take_over=args.take_over))
 
     def rollout_func(prompts, trainer):
         step = trainer.state.global_step

@@ -7,8 +7,10 @@ import unittest
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "durable_rollouts" / "integrations"
-SHARED = ("folders.py", "sampling.py", "trl/rows.py", "trl/course.py")
-"""Weights in folders, the distribution of rows, what both of TRL's trainers need, and numbers of steps: of no one adapter."""
+SHARED = ("folders.py", "own.py", "replays.py", "sampling.py", "trl/rows.py", "trl/course.py")
+"""Weights in folders, whose they are, what is replayed, the distribution of rows, what both of TRL's trainers need, and
+numbers of steps: of no one adapter.
+"""
 ADAPTERS = {
     "TRL GRPOTrainer": ("trl/rollouts.py", "trl/publish.py", "trl/checkpoints.py", "trl/__init__.py"),
     "TRL AsyncGRPOTrainer": ("trl/worker.py", "trl/samples.py", "trl/transfer.py", "trl/asynchronous.py"),

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import two_turns
+from durable_rollouts.integrations.own import Own
 
 IMPORTED = {
     "safetensors.torch": ("save_file",),
@@ -163,7 +164,7 @@ class Refusals(unittest.TestCase):
                 raise ConnectionError(name)
 
         course = SimpleNamespace(replays=False)
-        made = transfer.WeightTransfer(SimpleNamespace(course=course, owned=lambda *_, **__: SimpleNamespace(options={}, end=lambda: None)), Away(), "weights")
+        made = transfer.WeightTransfer(SimpleNamespace(course=course, owned=lambda policy, **_: Own(policy, "r")), Away(), "weights")
         for each in (made.init_weight_transfer, made.pause, made.resume, made.destroy):
             each()
         tensor = mock.MagicMock()

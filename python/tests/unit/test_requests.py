@@ -95,6 +95,7 @@ class Requests(unittest.TestCase):
         "BeginRequest": (requests.BeginRequest, requests.BEGIN_DEFAULTS),
         "SleepRequest": (requests.SleepRequest, requests.SLEEP_DEFAULTS),
         "WakeRequest": (requests.WakeRequest, requests.WAKE_DEFAULTS),
+        "ReleaseRequest": (requests.ReleaseRequest, {}),
         "JoinRequest": (requests.JoinRequest, requests.JOIN_DEFAULTS),
         "DrainRequest": (requests.DrainRequest, requests.DRAIN_DEFAULTS),
         "LeaveRequest": (requests.LeaveRequest, requests.LEAVE_DEFAULTS),

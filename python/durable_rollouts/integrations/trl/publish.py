@@ -10,7 +10,6 @@ from transformers import TrainerCallback
 
 from ...results import Row
 from ...sync import Policy
-from ..folders import next_version, put_and_publish
 from ..own import Own
 from .rollouts import Rollouts
 
@@ -38,7 +37,6 @@ class Publish(TrainerCallback):  # type: ignore[misc]
         self.are_served = False
         """The engines have the trainer's weights; else they may have later ones."""
         self._rollouts = rollouts
-        self._policy = policy
         self._own = Own(policy, rollouts.run, take_over=take_over)
         self._folder = Path(folder).resolve()
         self._options = options
@@ -79,7 +77,5 @@ class Publish(TrainerCallback):  # type: ignore[misc]
     def _publish(self, state: Any, model: Any) -> None:
         if state.is_world_process_zero:
             whole = getattr(model, "module", model)
-            options = {**self._options, **self._own.options}
-            put_and_publish(self._policy, next_version(self._policy), whole.save_pretrained, folder=self._folder, options=options)
-            self._own.published()
+            self._own.put(whole.save_pretrained, folder=self._folder, options=self._options)
         self.are_served = True

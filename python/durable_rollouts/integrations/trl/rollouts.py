@@ -20,8 +20,8 @@ from ...results import Row
 from ...shapes import Shape
 from ...starting import check_id
 from ...sync import Client, _run
+from ..replays import say_ended
 from ..sampling import check_rows, check_sampling
-from ..replays import replayed_of, say_replays
 from .rows import columns_of
 
 PROMPT = "prompt"
@@ -130,10 +130,7 @@ class Rollouts:
 
     def say_replays(self, step: int) -> None:
         """Logs which steps from this one on have rollouts that have ended: the trainer gets their rows again."""
-        found = _run(replayed_of(self._client._aio, self.run, step))
-        if found is not None:
-            first, last, versions = found
-            say_replays(first, last, versions, run=self.run, anew="give Rollouts another run")
+        say_ended(self._client, self.run, step, anew="give Rollouts another run")
 
     def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
         """Of this rank's rollouts."""

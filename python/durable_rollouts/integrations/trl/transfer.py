@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import save_file
 
 from ...sync import Policy
-from ..folders import next_version, put_and_publish
 from .worker import RolloutWorker
 
 
@@ -30,7 +29,6 @@ class WeightTransfer:
 
     def __init__(self, worker: RolloutWorker, policy: Policy, folder: Union[str, "os.PathLike[str]"], *, take_over: bool = False, **options: Any) -> None:
         self._worker = worker
-        self._policy = policy
         self._own = worker.owned(policy, take_over=take_over)
         self._folder = Path(folder).resolve()
         self._options = options
@@ -50,10 +48,8 @@ class WeightTransfer:
         else:
             # A copy of each: the trainer's own tensors change with the next step.
             tensors: Dict[str, torch.Tensor] = {name: one.detach().cpu().clone().contiguous() for name, one in iterator}
-            version = next_version(self._policy)
             save = lambda path: save_file(tensors, path / "model.safetensors", {"format": "pt"})  # noqa: E731
-            put_and_publish(self._policy, version, save, folder=self._folder, options={**self._options, **self._own.options})
-            self._own.published()
+            version = self._own.put(save, folder=self._folder, options=self._options)
             course.published(version)
         self._worker.synced()
 

@@ -17,10 +17,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils
 
 from ...starting import check_id
-from ...sync import Client, Policy, _run
+from ...sync import Client, Policy
 from ..folders import next_version
 from ..own import Own
-from ..replays import replayed_of, say_replays
+from ..replays import say_ended
 from ..sampling import check_sampling
 from .numbers import MARK, SAMPLING, number_of
 
@@ -66,18 +66,12 @@ class Durable:
         batch = super()._next_train_batch(*given, **named)  # type: ignore[misc]
         step, asked = self._place
         if step == -1:
-            self._say_replays()
+            training = self.config.trainer.experiment_name
+            say_ended(self._client, training, self.global_steps, anew="give trainer.experiment_name another name")
         first = asked if step == self.global_steps else 0
         self._place = (self.global_steps, first + len(batch))
         tensordict_utils.assign_non_tensor_stack(batch, "durable_place", [f"{self.global_steps}.{first + at}" for at in range(len(batch))])
         return batch
-
-    def _say_replays(self) -> None:
-        training = self.config.trainer.experiment_name
-        found = _run(replayed_of(self._client._aio, training, self.global_steps))
-        if found is not None:
-            first, last, versions = found
-            say_replays(first, last, versions, run=training, anew="give trainer.experiment_name another name")
 
     def fit(self, agent_loop_manager: Any) -> None:
         """verl waits for a step's prompts without an end, also for those of an agent-loop worker that is dead. This asks the
