@@ -261,7 +261,7 @@ class Refusals(unittest.TestCase):
                     self.refused(rf"\S*{name}", lambda make=make, given={name: value}: make(given))
 
     def test_raw_logprobs_beside_another_temperature_than_1_are_refused_in_every_adapter(self):
-        rollouts, worker, samples, loop = adapters("trl.rollouts", "trl.worker", "prime_rl.samples", "verl.agent_loop")
+        rollouts, worker, loop = adapters("trl.rollouts", "trl.worker", "verl.agent_loop")
         raw = two_turns.row(logprobs_mode="raw", task_name="t")
 
         async def played(*_, **__):
@@ -287,7 +287,10 @@ class Refusals(unittest.TestCase):
             with mock.patch.object(loop, "_client", mock.AsyncMock(return_value=client)), mock.patch.object(loop, "outputs_of", lambda *_, **__: []):
                 asyncio.run(made.run(sampling, raw_prompt=[], **row))
 
-        for make in (of_trl, of_async_trl, lambda: samples.samples_of([raw], 0.7), lambda: of_verl(durable_place="0.0")):
+        def of_prime_rl():
+            adapters("prime_rl.samples")[0].samples_of([raw], 0.7)
+
+        for make in (of_trl, of_async_trl, *([of_prime_rl] if is_there("msgspec") else []), lambda: of_verl(durable_place="0.0")):
             self.refused("logprobs_mode", make)
         # A validation, and a baseline, train nothing.
         of_verl()
