@@ -281,6 +281,7 @@ class Refusals(unittest.TestCase):
         def of_verl(temperature=0.7, **row):
             made = object.__new__(loop.DurableAgentLoop)
             made._settings, made._task_name, made._id = {}, "t", lambda *_: "r"
+            made._labels = SimpleNamespace(foreign=lambda rows: None)
             made.rollout_config = SimpleNamespace(prompt_length=8, response_length=8)
             sampling = {"temperature": temperature, "top_p": 1, "top_k": -1, "logprobs": True}
             client = SimpleNamespace(rollout=played)
