@@ -195,10 +195,8 @@ def check_settings(args: Any) -> None:
     if args.use_vllm:
         raise ValueError("use_vllm: expected False: engines of temporal.yaml play, and Publish gives them weights; got True")
     if args.mask_truncated_completions:
-        raise ValueError(
-            "mask_truncated_completions: expected False: TRL takes each completion that ends with an observation for truncated; "
-            'give overlong="mask" to Rollouts; got True'
-        )
+        why = 'TRL takes each completion that ends with an observation for truncated; give overlong="mask" to Rollouts'
+        raise ValueError(f"mask_truncated_completions: expected False: {why}; got True")
 
 
 def reward(prompts: Sequence[Any], completions: Sequence[Any], rollout_reward: Optional[List[float]] = None, **_: Any) -> List[float]:
