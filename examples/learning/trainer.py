@@ -169,6 +169,7 @@ class Durable:
         self._joined().stop()
         for evaluation in self._evaluations:
             evaluation.join()
+        self._policy.release(self._id)
 
 
 def packed(arrays: Weights) -> str:

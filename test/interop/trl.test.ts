@@ -144,7 +144,7 @@ suite('a real TRL', {
 
     test('beside another training by mistake it is refused by name, and who is taken over trains no row of the other', async () => {
       const first = train('one', '--run', 'one', '--steps', '100');
-      const trainsOn = (what: string, steps: number): Promise<unknown> =>
+      const trainsOn = (what: string, steps: number): Promise<true> =>
         eventually({ what, timeout_ms: 300_000 }, () => {
           assert.equal(first.child.exitCode, null, first.said.join('\n'));
           return stepsOf(folderOf('one')).length > steps;
