@@ -363,6 +363,8 @@ class RowColumns(TypedDict):
     lives: of such a rollout: how often its agent was started
     unanswered: of such a rollout: calls whose answer the agent never got whole
     malformed_calls: of such a rollout: tool calls in answers that do not parse, and stayed text
+    structured_calls: of such a rollout: calls whose answer follows a structure that the agent asked for
+      (``response_format``); absent: none
     resampled: of such a rollout: calls that asked for another answer to the same
     program_end: of such a rollout: how its program ended the last time, and what it left
     all_tokens: of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one
@@ -422,6 +424,7 @@ class RowColumns(TypedDict):
     lives: NotRequired[int]
     unanswered: NotRequired[int]
     malformed_calls: NotRequired[int]
+    structured_calls: NotRequired[int]
     resampled: NotRequired[int]
     program_end: NotRequired[ProgramEnd]
     all_tokens: NotRequired[AllTokens]

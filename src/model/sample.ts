@@ -83,6 +83,7 @@ export const ROW_COLUMNS = [
   'lives',
   'unanswered',
   'malformed_calls',
+  'structured_calls',
   'resampled',
   'program_end',
   'all_tokens',

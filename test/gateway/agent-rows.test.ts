@@ -119,6 +119,19 @@ describe('rows of agents', () => {
     for (const [what, count] of Object.entries(seen)) assert.ok(count > 20, `${what}: ${count}`);
   });
 
+  test('count the calls whose answers follow a structure that the agent asked for', () => {
+    const a = author('a');
+    const rowOf = (...formats: (string | null)[]) =>
+      rolloutOf([
+        ...[a.claim(), a.start({ plays: 'agent', prompt: [] }), a.life()],
+        ...formats.flatMap((structured, turn) =>
+          wholeCall(a, { turn, cause: 'first', asked: structured === null ? {} : { structured } }),
+        ),
+      ]).row;
+    assert.ok(!('structured_calls' in rowOf(null)));
+    assert.equal(rowOf('{"type":"json_object"}', null).structured_calls, 1);
+  });
+
   test('have what the program left, and a limit is no end of its own', () => {
     const a = author('a');
     const said = { reward: null, rewards: {}, metadata: { tries: 3 } };

@@ -104,6 +104,7 @@ describe('the row of a rollout that ended validly', () => {
         'lives',
         'unanswered',
         'malformed_calls',
+        'structured_calls',
         'resampled',
         'program_end',
         'all_tokens',

@@ -49,13 +49,19 @@ def check_sampling(generation: Mapping[str, Any], temperature: float, *, where: 
 
 def check_rows(rows: Iterable[Row], temperature: float) -> None:
     """What only the rows say. Raises ``ValueError``, naming the rollout, for raw logprobs beside another temperature than 1,
-    and for a NeMo Gym agent whose own sampling is another.
+    for an agent that asked for a structure, and for a NeMo Gym agent whose own sampling is another.
     """
     for row in rows:
         if present(row, "logprobs_mode") == "raw" and temperature != 1:
             raise ValueError(
                 f"{row['rollout_id']}: logprobs_mode: expected processed, since the loss is of logits divided by {temperature}; "
                 "got raw, which are of temperature 1"
+            )
+        structured = present(row, "structured_calls")
+        if structured is not None:
+            raise ValueError(
+                f"{row['rollout_id']}: structured_calls: expected none, since the loss has no such masks, got {structured}: "
+                "structured: refuse of its environment"
             )
         if present(row, "agent_result") is not None:
             check_sampling({"temperature": temperature, **_of_agent(row)}, temperature, where=f"{row['rollout_id']}: responses_create_params.")

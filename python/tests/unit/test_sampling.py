@@ -27,6 +27,11 @@ class Rows(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"^b/0-0: logprobs_mode: expected processed, .* divided by 0.7; got raw"):
             check_rows([two_turns.row(), raw], 0.7)
 
+    def test_an_agents_answers_that_follow_a_structure_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "^b/0-0: structured_calls: expected none, .* got 2: structured: refuse"):
+            check_rows([two_turns.row(structured_calls=2)], 1.0)
+        check_rows([two_turns.row(structured_calls=None)], 1.0)
+
     def test_an_agent_of_nemo_gym_that_samples_by_its_own_settings_is_refused_by_their_name(self):
         check_rows([of_agent(), of_agent(temperature=None), of_agent(temperature=1.0, top_p=1)], 1.0)
         check_rows([of_agent(), of_agent(temperature=0.7)], 0.7)

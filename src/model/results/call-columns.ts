@@ -12,6 +12,7 @@ type CallColumns = Pick<
   | 'lives'
   | 'unanswered'
   | 'malformed_calls'
+  | 'structured_calls'
   | 'resampled'
   | 'program_end'
   | 'all_tokens'
@@ -41,10 +42,12 @@ export function callColumns(
 ): { columns: CallColumns; trains: boolean } | null {
   if (!isProgram(trajectory)) return null;
   const { calls, lives } = trajectory;
+  const structured = calls.filter(({ line }) => line.asked.structured !== undefined).length;
   const counts = {
     calls: calls.length,
     lives: lives.length,
     malformed_calls: calls.reduce((sum, { answer }) => sum + (answer?.malformed ?? 0), 0),
+    ...(structured > 0 && { structured_calls: structured }),
     resampled: calls.filter(({ line }) => line.cause === 'resampled').length,
     ...endOf(lives.at(-1)),
   };

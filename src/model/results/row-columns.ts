@@ -157,6 +157,12 @@ export const Row = z.looseObject({
     .int()
     .exactOptional()
     .describe('of such a rollout: tool calls in answers that do not parse, and stayed text'),
+  structured_calls: z
+    .int()
+    .exactOptional()
+    .describe(
+      'of such a rollout: calls whose answer follows a structure that the agent asked for (`response_format`); absent: none',
+    ),
   resampled: z
     .int()
     .exactOptional()
