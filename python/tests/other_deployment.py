@@ -31,7 +31,7 @@ async def call(address, namespace, what):
         "stream_stop": stream.stop,
         "publish": lambda: policy.publish(1, "/weights"),
         "attach": lambda: policy.attach(1, "/weights"),
-        "sleep": policy.sleep,
+        "sleep": lambda: policy.sleep(holder="grpo"),
         "wake": policy.wake,
         "join": lambda: policy.join("http://10.0.0.1:8000/v1"),
         "status": policy.status,
