@@ -21,6 +21,8 @@ export interface SendingTrainer {
   finish: (held: BeginAnswer, sent?: number[]) => Promise<PolicyAnswers['finish']>;
   abandon: (held: BeginAnswer, touched: number[]) => Promise<PolicyAnswers['abandon']>;
   attach: (input: object) => Promise<PolicyAnswers['attach']>;
+  /** Others may bring weights. */
+  release: () => Promise<PolicyAnswers['release']>;
   sleep: (given?: object) => Promise<PolicyAnswers['sleep']>;
   wake: (given?: object) => Promise<PolicyAnswers['wake']>;
   alive: (held: BeginAnswer, done: number) => Promise<void>;
@@ -74,6 +76,7 @@ export function sendingTrainer(
     finish,
     abandon: (held, touched) => update('abandon', { ticket: held.ticket, touched }),
     attach: (input) => update('attach', input),
+    release: () => update('release', { holder: { name } }),
     sleep: (given) => update('sleep', { holder: { name, incarnation }, ...given }),
     wake: (given = {}) => update('wake', given),
     alive: (held, done) => askPolicy(bed, (client) => client.alive({ ticket: held.ticket, done })),

@@ -97,6 +97,7 @@ describe('an engine that joins while a part is lost', () => {
       await isUnasked(joiner);
       // Nobody else has the weights.
       await repairBy(trainer, bed);
+      await eventually('the release', () => settled(trainer.release()));
     }
   };
 

@@ -107,6 +107,7 @@ describe('engines that sleep while rollouts are sampled', () => {
     const held = await other.begin();
     assert.match(await reasonOf(trainer.sleep()), /"ppo" .* has the engines/);
     await other.abandon(held, []);
+    await other.release();
     await allServe();
   });
 
