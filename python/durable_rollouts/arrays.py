@@ -253,7 +253,7 @@ class _Played:
         self.group = self._group()
         self.prompt_tokens = self.count("prompt_tokens", row.get("prompt_tokens"))
         messages = self.list("message_log", row.get("message_log"), dict)
-        _refuse(self.name, None, None, picture_of(messages))
+        _refuse(self.name, None, None, picture_of(row))
         for message in messages:
             self._add(message)
         expected = present(row, "assistant_tokens")

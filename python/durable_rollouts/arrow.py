@@ -96,7 +96,7 @@ class Sequences:
                 truncated=self._all("truncated")[at],
                 failure=failure_of({"stop_reason": stop_reason}),
                 untokenized=rest.get("untokenized"),
-                picture=picture_of(logs[at - main].get("message_log", [])),
+                picture=picture_of(logs[at - main]),
                 is_unknown=head.startswith(b'{"logprobs_mode":"unknown"'),
                 prompt_tokens=self._all("prompt_tokens")[at] if at == main else _first_sampled(others[at - main - 1], len(self._lists["input_ids"][at])),
                 ids=self._lists["input_ids"][at],
@@ -110,7 +110,7 @@ class Sequences:
     def _may_have_pictures(self, at: int) -> bool:
         """Within a text of JSON each quote has a backslash in front of it, so no message's own words look like this."""
         rest = self._rest[at].as_buffer().to_pybytes()
-        return b'"image_url"' in rest or b'"pictures"' in rest
+        return any(name in rest for name in (b'"image_url"', b'"pictures"', b"input_image"))
 
     def _group(self, at: int, rest: Dict[str, Any]) -> Group:
         group = self._all("group")[at]

@@ -1,5 +1,6 @@
 """Columns that a row may have."""
 
+import json
 from numbers import Real
 from typing import Any, Iterable, Mapping, Optional
 
@@ -29,14 +30,20 @@ def failure_of(row: Mapping[str, Any]) -> Optional[str]:
     return None if stop_reason is None or stop_reason in VALID_STOP_REASONS else f"stop_reason {stop_reason}"
 
 
-def picture_of(message_log: Iterable[Mapping[str, Any]]) -> Optional[str]:
-    """Which of the messages is the first with a picture, as text or as ids that stand for it; None: none."""
-    for at, message in enumerate(message_log):
+def picture_of(row: Mapping[str, Any]) -> Optional[str]:
+    """Where a row or a sequence has its first picture, as text or as ids that stand for it; None: nowhere."""
+    for at, message in enumerate(row.get("message_log", ())):
         content, placed = message.get("content"), present(message, "pictures")
         parts = content if isinstance(content, Iterable) and not isinstance(content, str) else ()
         is_shown = any(isinstance(part, Mapping) and part.get("type") == "image_url" for part in parts)
         if is_shown or (placed is not None and len(placed) > 0):
             return f"message_log.{at}"
+    result, info = present(row, "agent_result"), row.get("extra_env_info")
+    if result is not None:  # Of an agent of NeMo Gym, whose messages have ids alone. Text has its quotes escaped.
+        given = info.get("row") if isinstance(info, Mapping) else None
+        for where, text in (("extra_env_info.row", str(given)), ("agent_result", json.dumps(result, default=str))):
+            if '"input_image"' in text:
+                return where
     return None
 
 

@@ -62,6 +62,16 @@ class RowsOfAgents(unittest.TestCase):
         with self.assertWarnsRegex(UserWarning, "logprobs_mode of 3 of 3 rollouts is unknown"):
             to_arrays(ROWS)
 
+    def test_that_were_shown_a_picture_are_refused(self):
+        shown = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}
+        row, info = ROWS[0], ROWS[0]["extra_env_info"]
+        asked = json.dumps({"responses_create_params": {"input": [shown]}})
+        named = json.dumps({"responses_create_params": {"input": 'what is an "input_image"?'}})
+        arrays_of([{**row, "extra_env_info": {**info, "row": named}}])
+        for change, where in (({"extra_env_info": {**info, "row": asked}}, "extra_env_info.row"), ({"agent_result": {"output": [shown]}}, "agent_result")):
+            with self.assertRaisesRegex(ValueError, f"^{row['rollout_id']}: {where}: expected text alone, got a picture"):
+                arrays_of([{**row, **change}])
+
     def test_without_tokens_are_refused_with_what_the_row_says_of_it(self):
         for usage in (0, 23):
             nothing = {"message_log": [], "prompt_tokens": 0, "policy_versions": [], "assistant_tokens": usage}
