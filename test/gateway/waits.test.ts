@@ -56,7 +56,8 @@ describe('a call beyond its time', () => {
     assert.equal(last.status, 200);
     const { choices } = (await last.json()) as { choices: { message: { content: string } }[] };
     assert.equal(choices[0]!.message.content, text);
-    assert.equal(requests.length, asked);
+    // One that comes while the answer still grows is given it, without a request of its own.
+    assert.ok(requests.length <= asked, `${requests.length} requests for ${asked} questions`);
     assert.equal(life.journal.trajectory.calls.length, 1);
   });
 });

@@ -89,7 +89,8 @@ describe('/inference/v1/generate', () => {
       const { raw } = capture('243');
       const sent = experts(raw);
       assert.ok(sent.length > 8 * 2 ** 20);
-      const { service } = await fakeVllm(t, { [GENERATE]: streaming(sent), options: wire });
+      const script = { [GENERATE]: streaming(sent), 'GET /is_paused': reply(404, '') };
+      const { service } = await fakeVllm(t, { ...script, options: wire });
       const { got, onDelta } = collector();
       await service.generate(REQUEST, { signal: untilAborted(), onDelta });
       const choices = eventsOf(raw).flatMap((event) => event.choices);

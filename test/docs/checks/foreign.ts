@@ -14,7 +14,7 @@ export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
 
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   // Of trainers (docs/weights.md, docs/trainers.md).
-  ...['max_completion_length', 'steps_per_generation', 'num_iterations'],
+  ...['max_completion_length', 'steps_per_generation', 'num_iterations', 'val_kwargs'],
   ...['BasePPOExp', 'get_generator', 'TrajectoryID', 'batch_metadata', 'generate_rollout'],
   ...['step_wise_trajectories', 'apply_overlong_filtering', 'zero_reward_on_non_stop'],
   ...['policy_generation', 'input_batch', 'nemo_rl'],
