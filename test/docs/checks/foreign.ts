@@ -9,7 +9,7 @@ export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
   // vLLM's.
   ...['--stream-interval', '--tokenizer-mode'],
   // slime's.
-  '--rollout-function-path',
+  ...['--rollout-function-path', '--rollout-top-p'],
 ]);
 
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
