@@ -99,6 +99,22 @@ describe('the one engine at a URL', () => {
     assert.equal(await control.asOne({ starts: false }, BOUND), '17');
   });
 
+  test('is refused behind a balancer that gives each next question to the other', async (t) => {
+    let asked = 0;
+    const next =
+      (of: (engine: number) => string) => (exchange: Parameters<ReturnType<typeof reply>>[0]) =>
+        reply(200, of(asked++ % 2))(exchange);
+    const { control, base_url } = await controlled(t, {
+      'GET /weight_info': next(() => LABEL),
+      'GET /metrics': next(metrics),
+    });
+    await assertFault(control.asOne({ starts: true }, BOUND), {
+      type: 'GenerationRejected',
+      message: /got 2 processes in 8 answers/,
+      at: base_url,
+    });
+  });
+
   test('is refused where one of two has not heard of its label', async (t) => {
     const { control, base_url } = await controlled(t, {
       'GET /weight_info': inTurn(LABEL, '{"weight_version":"18?a"}'),

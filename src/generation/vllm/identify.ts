@@ -90,23 +90,19 @@ export async function asOne(
   { replica, askEngine, askControl }: Questions,
   { starts: asks_starts, bound }: { starts: boolean; bound: Bound },
 ): Promise<string | null> {
-  const answers = await Promise.all(
-    Array.from({ length: QUESTIONS }, async () => {
-      const [label, metrics] = await Promise.all([
-        askControl('/weight_info', bound),
-        asks_starts ? askEngine('/metrics', bound) : null,
-      ]);
-      const said = Label.safeParse(jsonOf({ ...label, header: () => null }));
-      const started = metrics?.status === 200 ? STARTED.exec(metrics.text)?.[1] : undefined;
-      return {
-        label: said.success ? said.data.weight_version : null,
-        started: started ?? null,
-      };
-    }),
-  );
-  const labels = new Set(answers.map(({ label }) => label));
-  const starts = new Set(answers.map(({ started }) => started));
-  if (labels.size === 1 && starts.size === 1) return answers[0]?.label ?? null;
+  // One kind after the other: by turns, a balancer of two would give one of them to each engine.
+  const labels = await answersTo(async () => {
+    const said = Label.safeParse(
+      jsonOf({ ...(await askControl('/weight_info', bound)), header: () => null }),
+    );
+    return said.success ? said.data.weight_version : null;
+  });
+  const starts = await answersTo(async () => {
+    if (!asks_starts) return null;
+    const { status, text } = await askEngine('/metrics', bound);
+    return (status === 200 ? STARTED.exec(text)?.[1] : undefined) ?? null;
+  });
+  if (labels.size === 1 && starts.size === 1) return [...labels][0] ?? null;
   const what =
     labels.size > 1
       ? `the weights ${[...labels].map((label) => (label === null ? 'nothing' : preview(label))).join(' and ')}`
@@ -116,6 +112,9 @@ export async function asOne(
     replica,
   );
 }
+
+const answersTo = async <T>(ask: () => Promise<T>): Promise<Set<T>> =>
+  new Set(await Promise.all(Array.from({ length: QUESTIONS }, ask)));
 
 /** null: its metrics do not say. */
 export async function processSign(
