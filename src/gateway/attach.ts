@@ -42,6 +42,8 @@ export interface Asked {
   is_retry: boolean;
   /** The client has closed the connection. */
   gone: AbortSignal;
+  /** Its messages are held no longer. */
+  release: () => void;
 }
 
 /** Which call it is, once that can be told. */
@@ -72,7 +74,7 @@ const CLOSES_WITHIN_MS = 1000;
 /** Nothing comes between the question which call it is and its answer. */
 function attachNow(
   life: Life,
-  { request, idempotency_key, is_retry, ...asked }: Asked & { number: number; has_waited: boolean },
+  { request, release, idempotency_key, is_retry, ...asked }: Asked & { number: number; has_waited: boolean },
 ): Attached | Refusal | 'wait' {
   const { key } = request;
   const { named, replays, ending } = life;
@@ -84,8 +86,9 @@ function attachNow(
   const number = match === 'new' ? asked.number : match.attach;
   const call =
     life.calls.get(number) ??
-    newCall({ key, request, turn: null, is_known: true, is_delivered: false });
+    newCall({ key, request, release, turn: null, is_known: true, is_delivered: false });
   life.calls.set(number, call);
+  if (call.request !== request) release();
   // An answer of an earlier life is an answer: the program goes on in what it may do.
   if (!call.is_known && isAnswered(life, call)) life.limit.answered();
   call.is_known = true;

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Share } from '../platform/waits/allowance.js';
+import type { Body } from './bodies.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 
@@ -8,7 +8,7 @@ import { Refused } from './refusals.js';
 interface Bounds {
   /** Bytes. */
   most: number;
-  /** For a small one; a large one has as much more as the slowest line needs. */
+  /** For a small one; a large one has as much more as the slowest line needs for what has come. */
   patience_ms: number;
 }
 
@@ -41,45 +41,38 @@ function encodingOf({ headers }: IncomingMessage): string | null {
 }
 
 interface Reading extends Bounds {
-  /** Of the bytes that all bodies may take. */
-  share: Share;
-  /** There is room: the client may send. */
+  body: Body;
+  /** It may be sent. */
   ready: () => void;
 }
 
 /** Throws a `Refused`; an `Error` if the client has gone. */
 export async function bytesOf(
   request: IncomingMessage,
-  { most, patience_ms, share, ready }: Reading,
+  { ready, ...reading }: Reading,
 ): Promise<Buffer> {
   const encoding = encodingOf(request);
   if (encoding !== null) throw new Refused(encoded(encoding));
   const announced = Number(request.headers['content-length'] ?? NaN);
-  if (announced > most) throw new Refused(tooLarge(announced, most));
-  const expected = Number.isNaN(announced) ? most : announced;
-  const gone = new AbortController();
-  const close = (): void => {
-    gone.abort(new Error('the client has gone'));
-  };
-  request.once('close', close);
-  try {
-    await share.take(expected, gone.signal);
-    ready();
-    return await read(request, { most, ms: patience_ms + expected / SLOWEST_BYTES_PER_MS });
-  } finally {
-    request.off('close', close);
-  }
+  if (announced > reading.most) throw new Refused(tooLarge(announced, reading.most));
+  ready();
+  return await read(request, reading);
 }
 
 function read(
   request: IncomingMessage,
-  { most, ms }: { most: number; ms: number },
+  { most, patience_ms, body }: Omit<Reading, 'ready'>,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let bytes = 0;
+    const began = performance.now();
+    let until = began + patience_ms;
+    let timer: NodeJS.Timeout | undefined;
+    const over = new AbortController();
     const done = (settle: () => void): void => {
       clearTimeout(timer);
+      over.abort();
       request.off('data', take).off('end', end).off('close', lost).off('error', lost);
       settle();
     };
@@ -88,10 +81,35 @@ function read(
         reject(new Refused(refusal));
       });
     };
+    const wait = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        refuse(tooSlow(bytes, until - began));
+      }, until - performance.now());
+    };
     const take = (part: Buffer): void => {
       parts.push(part);
       bytes += part.length;
-      if (bytes > most) refuse(tooLarge(null, most));
+      body.add(part.length);
+      if (bytes > most) {
+        refuse(tooLarge(null, most));
+        return;
+      }
+      until += part.length / SLOWEST_BYTES_PER_MS;
+      wait();
+      const room = body.room(over.signal);
+      if (room !== null) void rest(room);
+    };
+    /** Its time goes on when it may be sent again. */
+    const rest = async (room: Promise<void>): Promise<void> => {
+      const since = performance.now();
+      clearTimeout(timer);
+      request.pause();
+      await room.catch(() => undefined);
+      if (over.signal.aborted) return;
+      until += performance.now() - since;
+      wait();
+      request.resume();
     };
     const end = (): void => {
       done(() => {
@@ -103,9 +121,7 @@ function read(
         reject(new Error('the client has gone'));
       });
     };
-    const timer = setTimeout(() => {
-      refuse(tooSlow(bytes, ms));
-    }, ms);
+    wait();
     request.on('data', take).once('end', end).once('close', lost).on('error', lost);
   });
 }

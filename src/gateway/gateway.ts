@@ -1,6 +1,5 @@
-import type { Allowance } from '../platform/waits/allowance.js';
-import { createAllowance } from '../platform/waits/allowance.js';
 import type { AgentSession, Gateway, Holders } from './agent-session.js';
+import { createBodies } from './bodies.js';
 import { createHolder } from './holder.js';
 import { keyOf } from './key.js';
 import { createNeighbours } from './neighbours.js';
@@ -26,12 +25,8 @@ export interface GatewayOptions {
   secret: string;
   /** Who answers what other workers play; null: there are none. */
   holders?: Holders | null;
-  /** Which all bodies of requests share. */
-  bodies?: Allowance;
   times?: Partial<GatewayTimes>;
 }
-
-const BODIES = 256 * 1024 * 1024;
 
 /** Rejects if it cannot listen there. */
 export async function createGateway({
@@ -40,14 +35,13 @@ export async function createGateway({
   direct = null,
   secret,
   holders = null,
-  bodies = createAllowance(BODIES),
   times: given,
 }: GatewayOptions): Promise<Gateway> {
   const times = { ...TIMES, ...given };
   const neighbours = createNeighbours();
   const holder = createHolder(secret, { holders, neighbours, url: () => url });
   const requests = createRequestReader();
-  const answering = { bodies, requests, times };
+  const answering = { bodies: createBodies(), requests, times };
   const listener = await openListener(listen, createRoutes({ ...answering, holder }));
   const base_url = `${rootOf(advertise ?? listener.url)}/v1`;
   const url = rootOf(direct ?? advertise ?? listener.url);

@@ -14,6 +14,8 @@ export interface PlayedCall {
   key: string;
   /** null: an earlier attempt or life has begun it. */
   request: HashedRequest | null;
+  /** The request is held no longer. */
+  release: () => void;
   /** In the journal; null: it has no line yet. */
   turn: number | null;
   telling: Telling | null;
@@ -42,7 +44,8 @@ export interface PlayedCall {
 }
 
 export const newCall = (
-  given: Pick<PlayedCall, 'key' | 'request' | 'turn' | 'is_known' | 'is_delivered'>,
+  given: Pick<PlayedCall, 'key' | 'request' | 'turn' | 'is_known' | 'is_delivered'> &
+    Partial<Pick<PlayedCall, 'release'>>,
 ): PlayedCall => ({
   telling: null,
   connections: 0,
@@ -55,6 +58,7 @@ export const newCall = (
   moved_ms: performance.now(),
   held: null,
   news: createNews(),
+  release: () => undefined,
   ...given,
 });
 

@@ -1,11 +1,9 @@
-import type { Allowance } from '../platform/waits/allowance.js';
-import { withShare } from '../platform/waits/allowance.js';
+import type { Bodies, Body } from './bodies.js';
 import { bytesOf } from './body.js';
 import { askedAgain } from './delivery.js';
 import type { Holder } from './holder.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
-import type { HashedRequest } from './meaning.js';
 import { NAME } from './neighbours.js';
 import { gatewayFailed } from './patience.js';
 import type { Refusal } from './refusals.js';
@@ -20,7 +18,7 @@ import type { GatewayTimes } from './times.js';
 
 export interface Routing {
   holder: Pick<Holder, 'answererOf'>;
-  bodies: Allowance;
+  bodies: Bodies;
   requests: RequestReader;
   times: GatewayTimes;
 }
@@ -88,31 +86,39 @@ const models = ({ playing }: Session): object => ({
   data: [{ id: playing.generation().model, object: 'model', created: 0, owned_by: 'policy' }],
 });
 
-async function chat(
+type Chat = Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal };
+
+async function chat(exchange: Exchange, { bodies, ...chatting }: Chat): Promise<void> {
+  const body = bodies.open(chatting.session);
+  try {
+    await answered(exchange, { ...chatting, body });
+  } finally {
+    body.close();
+  }
+}
+
+async function answered(
   { request, response, expects }: Exchange,
-  {
-    session,
-    bodies,
-    requests,
-    times,
-    gone,
-  }: Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal },
+  { session, body, requests, times, gone }: Omit<Chat, 'bodies'> & { body: Body },
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;
   const { limits, structured, role_map } = settings;
-  const asked = await withShare(bodies, async (share): Promise<HashedRequest> => {
-    const most = limits.body;
-    const ready = (): void => {
-      if (expects) response.writeContinue();
-    };
-    const body = await bytesOf(request, { most, patience_ms: times.body_ms, share, ready });
-    return await requests.read(body, { body: most, structured, role_map });
-  });
+  const most = limits.body;
+  const ready = (): void => {
+    if (expects) response.writeContinue();
+  };
+  const bytes = await bytesOf(request, { most, patience_ms: times.body_ms, body, ready });
+  const asked = await body.inTurn(() =>
+    requests.read(bytes, { body: most, structured, role_map }),
+  );
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
   const is_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
-  const attached = await session.attach({ request: asked, idempotency_key, is_retry, gone });
+  const release = body.close;
+  const attached = await session.attach({
+    ...{ request: asked, idempotency_key, is_retry, gone, release },
+  });
   if ('status' in attached) throw new Refused(attached);
   const giving = { request, response, attached, rollout_id, ending };
   const { trajectory, stored } = journal;

@@ -92,6 +92,7 @@ async function begin(
   if (turn === null) return;
   call.turn = turn;
   call.request = null;
+  call.release();
   call.moved_ms = performance.now();
   parentHas(life, turn);
 }
