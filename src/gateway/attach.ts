@@ -74,7 +74,13 @@ const CLOSES_WITHIN_MS = 1000;
 /** Nothing comes between the question which call it is and its answer. */
 function attachNow(
   life: Life,
-  { request, release, idempotency_key, is_retry, ...asked }: Asked & { number: number; has_waited: boolean },
+  {
+    request,
+    release,
+    idempotency_key,
+    is_retry,
+    ...asked
+  }: Asked & { number: number; has_waited: boolean },
 ): Attached | Refusal | 'wait' {
   const { key } = request;
   const { named, replays, ending } = life;

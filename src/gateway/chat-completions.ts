@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Asked, CallMessage, ToolCall } from '../model/calls/message.js';
 import { fieldIn } from '../model/foreign-object.js';
 import { preview, problemsOf } from '../model/problems.js';
+import { shapeProblem } from '../platform/json/depth.js';
 import { KeptJson, writeJson } from '../platform/json/kept.js';
 import { isRecord } from '../platform/json/object.js';
 import { contentText } from './content.js';
@@ -16,6 +17,7 @@ import {
   MOST_STOPS,
   MOST_TOOLS,
 } from './request.js';
+import { checkShape, choiceOf, unsupported, UNSUPPORTED } from './shaping.js';
 import { splitSystem } from './system-messages.js';
 
 /** The dialect of `/v1/chat/completions`. */
@@ -56,7 +58,7 @@ const Fields = z.looseObject({
 type Fields = z.infer<typeof Fields>;
 
 /** Of these, digits and the order of names stay as they came. */
-const FOREIGN = { tools: ['all'], response_format: 'all', tool_choice: 'all' } as const;
+const FOREIGN = { tools: ['all'], response_format: 'all' } as const;
 
 /** The request in this body, or what its agent is told. */
 export function readChatRequest(
@@ -94,10 +96,12 @@ function requestIn(body: Record<string, unknown>, limits: RequestLimits): AgentR
     throw badRequest('messages: expected one that is no system message', { param: 'messages' });
   const structured = structuredIn(body['response_format'], limits);
   const tools = functionsIn(fields.tools ?? [], ignored);
+  checkShape(body, { ...limits, has_tools: tools !== null });
+  const tool_choice = choiceOf(body);
   return {
     ...conversation,
-    tools,
-    tool_choice: body['tool_choice'] ?? null,
+    tools: tool_choice === 'none' ? null : tools,
+    tool_choice,
     asked: {
       ...askedIn(fields),
       ...structured,
@@ -132,17 +136,21 @@ function messageIn(message: Message, where: string): CallMessage {
     role: role === 'developer' ? 'system' : role,
     content: contentText(message.content, { where: `${where}.content`, isOptional: isAnswer }),
     ...(reasoning !== undefined && { reasoning }),
-    ...(isAnswer && tool_calls.length > 0 && { tool_calls: tool_calls.map(callIn) }),
+    ...(isAnswer && tool_calls.length > 0 && { tool_calls: tool_calls.map(callsAt(where)) }),
     ...(role === 'tool' && tool_call_id !== undefined && { tool_call_id }),
   };
 }
 
-/** Some clients say nothing where there are no arguments. */
-const callIn = ({ id, function: called }: z.infer<typeof Called>): ToolCall => ({
-  id,
-  name: called.name,
-  arguments: called.arguments.trim() === '' ? '{}' : called.arguments,
-});
+/** Engines parse the arguments, too. Some clients say nothing where there are none. */
+const callsAt =
+  (where: string) =>
+  ({ id, function: called }: z.infer<typeof Called>, k: number): ToolCall => {
+    const param = `${where}.tool_calls[${k}].function.arguments`;
+    const problem = shapeProblem(called.arguments);
+    if (problem !== null) throw badRequest(`${param}: ${problem}`, { param });
+    const { name, arguments: given } = called;
+    return { id, name, arguments: given.trim() === '' ? '{}' : given };
+  };
 
 function askedIn(fields: Fields): Asked {
   const { model, logprobs, top_logprobs = 0, stop, stream_options } = fields;
@@ -165,6 +173,8 @@ function functionsIn(tools: readonly unknown[], ignored: Set<string>): AgentRequ
       throw badRequest(`tools[${k}].type: expected a string, got ${preview(type)}`, {
         param: `tools[${k}]`,
       });
+    if (type === 'custom')
+      throw unsupported(`tools[${k}].type`, { expected: 'function', got: type });
     if (type !== 'function') {
       ignored.add(`tools (${type})`);
       return false;
@@ -184,7 +194,7 @@ function structuredIn(format: unknown, { structured }: RequestLimits): Pick<Aske
   if (structured !== 'allow')
     throw badRequest(
       `response_format: expected none, got ${preview(type ?? format)}: it changes what the policy samples (structured: allow permits it)`,
-      { param: 'response_format' },
+      { param: 'response_format', code: UNSUPPORTED },
     );
   if (type !== 'json_object' && type !== 'json_schema')
     throw badRequest(
@@ -207,6 +217,7 @@ const READ = new Set([
   'logprobs',
   'top_logprobs',
   'response_format',
+  'chat_template_kwargs',
 ]);
 /** Fields that say nothing about it. */
 const ASIDE = new Set([
@@ -226,7 +237,8 @@ const ignoredIn = (body: Record<string, unknown>): string[] =>
   );
 
 const isUsual = (name: string, value: unknown): boolean =>
-  (name === 'n' && value === 1) || (name === 'tool_choice' && value === 'auto');
+  (name === 'n' && value === 1) ||
+  (name === 'tool_choice' && (value === 'auto' || value === 'none'));
 
 const MOST_NAMES = 32;
 const named = (names: ReadonlySet<string>): string[] =>

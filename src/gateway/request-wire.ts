@@ -15,26 +15,23 @@ export type BodyRead = { number: number } & (
   { request: PackedRequest } | { refused: Refusal } | { failed: string }
 );
 
-export type PackedRequest = Omit<HashedRequest, 'tools' | 'hashed_tools' | 'tool_choice'> & {
+export type PackedRequest = Omit<HashedRequest, 'tools' | 'hashed_tools'> & {
   tools: { hash: string; text: string } | null;
-  tool_choice: string;
 };
 
-export function packed({ hashed_tools, tool_choice, ...request }: HashedRequest): PackedRequest {
+export function packed({ hashed_tools, ...request }: HashedRequest): PackedRequest {
   return {
     ...request,
     tools: hashed_tools && { hash: hashed_tools.hash, text: writeJson(hashed_tools.tools) },
-    tool_choice: writeJson(tool_choice),
   };
 }
 
-export function unpacked({ tools: given, tool_choice, ...request }: PackedRequest): HashedRequest {
+export function unpacked({ tools: given, ...request }: PackedRequest): HashedRequest {
   // Each tool is a value or a text, as it was when it was read.
   const tools = given && (readJson(given.text, ['all']) as unknown[]);
   return {
     ...request,
     tools,
     hashed_tools: given && tools && { hash: given.hash, tools },
-    tool_choice: readJson(tool_choice),
   };
 }

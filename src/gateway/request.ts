@@ -1,5 +1,6 @@
 import type { Asked, CallMessage } from '../model/calls/message.js';
 import type { Tools } from '../model/journal/agent-lines.js';
+import type { TemplateKwargs, ToolChoice } from './shaping.js';
 
 /** A request of an agent, whatever dialect it came in. */
 export interface AgentRequest {
@@ -7,10 +8,10 @@ export interface AgentRequest {
   system: string | null;
   /** Behind it; at least one, the last of them no answer. */
   messages: CallMessage[];
-  /** Functions as the agent describes them; null: none. */
+  /** Functions as the agent describes them; null: none, or the answer shall call none. */
   tools: Tools | null;
-  /** Ignored, but requests that differ in it are different. */
-  tool_choice: unknown;
+  /** Requests that differ in it are different. */
+  tool_choice: ToolChoice | null;
   asked: Asked;
   stream: boolean;
 }
@@ -28,4 +29,6 @@ export interface RequestLimits {
   structured: 'allow' | 'refuse';
   /** By what role the template renders messages of another. */
   role_map: Readonly<Record<string, string>>;
+  /** Of the batch. */
+  kwargs: TemplateKwargs;
 }

@@ -11,6 +11,7 @@ import { Refused } from './refusals.js';
 import type { RequestReader } from './request-reader.js';
 import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
 import type { Session } from './session.js';
+import { kwargsOf } from './shaping.js';
 import { give } from './stream.js';
 import type { GatewayTimes } from './times.js';
 
@@ -109,9 +110,9 @@ async function answered(
     if (expects) response.writeContinue();
   };
   const bytes = await bytesOf(request, { most, patience_ms: times.body_ms, body, ready });
-  const asked = await body.inTurn(() =>
-    requests.read(bytes, { body: most, structured, role_map }),
-  );
+  const kwargs = kwargsOf(playing.generation().generation.chat_template_kwargs);
+  const reading = { body: most, structured, role_map, kwargs };
+  const asked = await body.inTurn(() => requests.read(bytes, reading));
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
   const is_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;

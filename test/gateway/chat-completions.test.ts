@@ -6,7 +6,7 @@ import { openaiError } from '../../src/gateway/refusals.js';
 import type { RequestLimits } from '../../src/gateway/request.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 
-const LIMITS: RequestLimits = { body: 8 * 2 ** 20, structured: 'refuse', role_map: {} };
+const LIMITS: RequestLimits = { body: 8 * 2 ** 20, structured: 'refuse', role_map: {}, kwargs: {} };
 const go = { role: 'user', content: 'go' };
 
 const read = (body: unknown, limits: Partial<RequestLimits> = {}) =>
@@ -140,6 +140,33 @@ describe('what an agent asks of sampling', () => {
     assert.deepEqual(asked.ignored, ['__proto__', 'tools (web_search)']);
   });
 
+  test('shapes nothing by a field that says what is so anyway', () => {
+    const { asked, tools } = accepted({
+      messages: [go],
+      tools: [{ type: 'function', function: { name: 'f' } }],
+      ...{ tool_choice: 'auto', functions: [], structured_outputs: null, logit_bias: {} },
+      ...{ add_generation_prompt: true, min_tokens: 0, modalities: ['text'] },
+    });
+    assert.ok(Array.isArray(tools) && tools.length === 1);
+    assert.equal(asked.ignored?.includes('tool_choice') ?? false, false);
+  });
+
+  test('leaves the tools out of the prompt where none shall be called', () => {
+    const f = { type: 'function', function: { name: 'f' } };
+    const { tools, tool_choice } = accepted({ messages: [go], tools: [f], tool_choice: 'none' });
+    assert.deepEqual([tools, tool_choice], [null, 'none']);
+  });
+
+  test('may have the arguments of the template that the batch has', () => {
+    const body = { messages: [go], chat_template_kwargs: { enable_thinking: false } };
+    const { asked } = accepted(body, { kwargs: { enable_thinking: 'false', other: '1' } });
+    assert.deepEqual(asked, {});
+    assert.match(
+      refused(body, { kwargs: { enable_thinking: 'true' } }).message,
+      /chat_template_kwargs: true\), got false/,
+    );
+  });
+
   test('may be a structure only where the environment allows it', () => {
     const format = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
     assert.match(refused({ messages: [go], response_format: format }).message, /structured: allow/);
@@ -154,6 +181,7 @@ describe('what an agent asks of sampling', () => {
 
 describe('a request that is refused says which field, what was expected and what came', () => {
   const deep = `{"messages":${'['.repeat(600)}${']'.repeat(600)}}`;
+  const f = { type: 'function', function: { name: 'f' } };
   const picture = (url: string) => ({
     messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
   });
@@ -183,6 +211,20 @@ describe('a request that is refused says which field, what was expected and what
     '17 stop strings': [{ messages: [go], stop: Array(17).fill('x') }, /^stop/],
     'a stop string of 257 characters': [{ messages: [go], stop: ['x'.repeat(257)] }, /^stop/],
     '21 logprobs': [{ messages: [go], logprobs: true, top_logprobs: 21 }, /^top_logprobs: /],
+    'deep arguments': [{ messages: [go, { role: 'assistant', tool_calls: [{ id: 'a', function: { name: 'f', arguments: '['.repeat(600) + ']'.repeat(600) } }] }, go] }, /^messages\[1\]\.tool_calls\[0\]\.function\.arguments: expected at most 512 levels/],
+    'a named tool': [{ messages: [go], tools: [f], tool_choice: { type: 'function', function: { name: 'f' } } }, /^tool_choice: expected auto, none or required.*, got \{"type":"function"/],
+    'tools by name': [{ messages: [go], tool_choice: 'f' }, /^tool_choice: .*got "?f/],
+    'functions': [{ messages: [go], functions: [{ name: 'f' }] }, /^functions: /],
+    'a function by name': [{ messages: [go], function_call: { name: 'f' } }, /^function_call: /],
+    'a custom tool': [{ messages: [go], tools: [{ type: 'custom', custom: { name: 'f' } }] }, /^tools\[0\]\.type: expected function, got "?custom/],
+    'one call at most': [{ messages: [go], tools: [f], parallel_tool_calls: false }, /^parallel_tool_calls: expected true/],
+    'structured outputs': [{ messages: [go], structured_outputs: { choice: ['a'] } }, /^structured_outputs: /],
+    'a guide': [{ messages: [go], guided_json: { type: 'object' } }, /^guided_json: /],
+    'a template': [{ messages: [go], chat_template: 'x' }, /^chat_template: /],
+    'an answer that goes on': [{ messages: [go], continue_final_message: true }, /^continue_final_message: /],
+    'a bias': [{ messages: [go], logit_bias: { '5': -100 } }, /^logit_bias: /],
+    'arguments of the template': [{ messages: [go], chat_template_kwargs: { enable_thinking: false } }, /^chat_template_kwargs\.enable_thinking: expected what the batch has \(generation\.chat_template_kwargs: nothing\), got false/],
+    'arguments that are none': [{ messages: [go], chat_template_kwargs: 3 }, /^chat_template_kwargs: expected an object, got 3/],
     'no tokens': [{ messages: [go], max_tokens: 0 }, /^max_tokens: /],
   };
   for (const [what, [body, message, status = 400]] of Object.entries(cases))

@@ -6,13 +6,13 @@ import type { RequestReader } from '../../src/gateway/request-reader.js';
 import { createRequestReader } from '../../src/gateway/request-reader.js';
 import { eventually } from '../harness/waiting.js';
 
-const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {} } as const;
+const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {}, kwargs: {} } as const;
 
 /** Text as clients may write it: digits and orders of names that values of JavaScript lose. */
 const ODD = `{"model": "policy", "stream": true, "max_tokens": 7, "stop": ["x"], "user": "u",
  "tools": [{"type": "function", "function": {"name": "f", "parameters": {"b": 1.0, "2": 9223372036854775783, "1": {"__proto__": 1}}}},
            {"type": "function", "function": {"name": "g"}}],
- "tool_choice": {"type": "function", "function": {"name": "f", "limit": 1e400}},
+ "tool_choice": "required",
  "response_format": {"type": "json_schema", "json_schema": {"schema": {"const": 12345678901234567890}}},
  "messages": [{"role": "system", "content": "é 🧩 \\ud800"}, {"role": "user", "content": [{"type": "text", "text": "one"}]},
   {"role": "assistant", "content": null, "reasoning": "why", "tool_calls": [{"id": "call_0_0", "function": {"name": "f", "arguments": "{\\"a\\": 1.0}"}}]},

@@ -1,5 +1,6 @@
 /** One program of a sandbox does its worst to the gateway: what another rollout's call takes beside it. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
@@ -50,7 +51,10 @@ describe('beside a program that does its worst, another rollout', () => {
     );
     cutAtTheEnd(t, many);
     await sleep(300);
-    const { status } = await within({ what: 'an answer', timeout_ms: 10_000 }, good.post(says('yes')));
+    const { status } = await within(
+      { what: 'an answer', timeout_ms: 10_000 },
+      good.post(says('yes')),
+    );
     assert.equal(status, 200);
   });
 
@@ -67,4 +71,39 @@ describe('beside a program that does its worst, another rollout', () => {
     const { status } = await within({ what: 'an answer', timeout_ms: 10_000 }, good.post(large));
     assert.equal(status, 200);
   });
+});
+
+const CALLS = 12;
+const median = (all: number[]): number => all.toSorted((a, b) => a - b)[all.length >> 1] ?? 0;
+
+/** Milliseconds of a call of some forty tokens. */
+async function callsOf(life: Life, line: string): Promise<number[]> {
+  const all: number[] = [];
+  for (let k = 0; k < CALLS; k++) {
+    const began = performance.now();
+    const { status } = await life.post(says(`${line} ${k} ${'word '.repeat(12)}`));
+    assert.equal(status, 200);
+    all.push(performance.now() - began);
+  }
+  return all;
+}
+
+test('a call takes at most twice as long beside a program that does all of it at once', async (t) => {
+  const { open } = await gatewayBed(t, { simulator: { tokens_per_second: 100 } });
+  const [bad, good] = [await open({ limits: { calls: 50 } }), await open({ row: 1 })];
+  const before = await callsOf(good, 'alone');
+  const program = spawn(process.execPath, [
+    ...['--import', 'tsx', new URL('worst-program.ts', import.meta.url).pathname],
+    String(await portOf(t, bad)),
+  ]);
+  t.after(() => program.kill('SIGKILL'));
+  program.stderr.pipe(process.stderr);
+  await once(program.stdout, 'data');
+  const beside = await callsOf(good, 'beside');
+  assert.equal(program.exitCode, null, 'it was at it all the time');
+  const [alone, both] = [median(before), median(beside)];
+  t.diagnostic(`${Math.round(alone)} ms alone, ${Math.round(both)} ms beside it`);
+  t.diagnostic(`longest ${Math.round(Math.max(...before))}, ${Math.round(Math.max(...beside))}`);
+  t.diagnostic(`${bad.journal.trajectory.calls.length} calls, ${bad.session.ourFault()}`);
+  assert.ok(both <= 2 * alone, `${both} ms beside it, ${alone} ms alone`);
 });
