@@ -1,4 +1,5 @@
 import { Fault } from '../model/faults.js';
+import type { RolloutSettings } from '../model/journal.js';
 import type { JournalCall } from '../model/journal/calls.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { isTemplateRefusal } from '../model/turn/template-check.js';
@@ -36,6 +37,7 @@ export async function beginCall(
   const { playing, life, tree, signal, retry_ms, isAsked, isKnown } = beginning;
   const { journal, settings, generation } = playing;
   const { trajectory } = journal;
+  checkSize(request, generation());
   // What has no answer is not rendered.
   checkLimit(trajectory, { settings, begins: false });
   const prompt = await patiently(() => rendered(request, beginning), {
@@ -65,6 +67,28 @@ export async function beginCall(
   return turn;
 }
 
+/** No tokenizer has many tokens of more characters. Blanks may count for nothing: templates and tokenizers drop some. */
+const MOST_CHARACTERS_EACH = 128;
+
+/** What cannot fit is not sent to an engine, which takes seconds for it. */
+function checkSize(
+  { system, messages }: HashedRequest,
+  { max_seq_len }: Pick<RolloutSettings, 'max_seq_len'>,
+): void {
+  const most = max_seq_len * MOST_CHARACTERS_EACH;
+  const lengthWith = (count: (text: string) => number): number =>
+    messages.reduce(
+      (sum, { content, tool_calls = [] }) =>
+        tool_calls.reduce((all, { arguments: given }) => all + count(given), sum + count(content)),
+      count(system ?? ''),
+    );
+  if (lengthWith(({ length }) => length) <= most) return;
+  const characters = lengthWith((text) => text.replaceAll(/\s+/g, '').length);
+  if (characters <= most) return;
+  const tokens = Math.ceil(characters / MOST_CHARACTERS_EACH);
+  throw new Refused(contextFull({ tokens: `at least ${tokens}`, most: max_seq_len }));
+}
+
 function checkLimit(
   trajectory: Trajectory,
   { settings, begins }: { settings: PlayedAgent['settings']; begins: boolean },
@@ -84,6 +108,9 @@ async function rendered(
   try {
     return await promptFor(request, { calls, materials, tree, life, history, glue, render });
   } catch (error) {
+    const { max_seq_len } = playing.generation();
+    if (error instanceof Fault && error.type === 'PromptTooLong')
+      throw new Refused(contextFull({ tokens: `more than ${max_seq_len}`, most: max_seq_len }));
     if (!isTemplateRefusal(error)) throw error;
     const said =
       error.at === null ? error.message : error.message.replaceAll(error.at, 'the engine');

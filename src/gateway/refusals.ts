@@ -29,7 +29,13 @@ export const badRequest = (
 ): Refused => new Refused({ status: 400, code, message, ...(param !== undefined && { param }) });
 
 /** Programs look for OpenAI's code and words, and shorten the conversation. */
-export const contextFull = ({ tokens, most }: { tokens: number; most: number }): Refusal => ({
+export const contextFull = ({
+  tokens,
+  most,
+}: {
+  tokens: number | string;
+  most: number;
+}): Refusal => ({
   status: 400,
   code: 'context_length_exceeded',
   message: `This model's maximum context length is ${most} tokens. However, your messages resulted in ${tokens} tokens. Please reduce the length of the messages.`,

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import { keyOf } from '../../src/gateway/key.js';
+import { Fault } from '../../src/model/faults.js';
 import { beside } from './beside.js';
 import { says } from './asking.js';
-import { gatewayBed, SECRET } from './gateway-bed.js';
+import { gatewayBed, poolFor, SECRET } from './gateway-bed.js';
 import { within } from '../harness/waiting.js';
 
 interface Told {
@@ -282,5 +283,35 @@ describe('limits', () => {
     assert.match(answer.message, /maximum context length is 50 tokens/);
     const refused = (await life.lines()).filter(({ kind }) => kind === 'refused');
     assert.equal(refused.length, 1);
+  });
+
+  test('a text that no context has room for is a full context, and no engine sees it', async (t) => {
+    const { open, service } = await gatewayBed(t);
+    let rendered = 0;
+    const renderChat: typeof service.renderChat = (...given) => {
+      rendered += 1;
+      return service.renderChat(...given);
+    };
+    const life = await open({ pool: poolFor({ ...service, renderChat }) });
+    const answer = await told(await life.post(says('printed '.repeat(900_000))));
+    assert.deepEqual([answer.status, answer.code], [400, 'context_length_exceeded']);
+    assert.match(answer.message, /context length is 4000 tokens.*resulted in at least \d+ tokens/);
+    const blank = await told(await life.post(says(`${' '.repeat(900_000)}x`)));
+    assert.equal(blank.code, 'context_length_exceeded');
+    assert.deepEqual([rendered, life.session.ourFault()], [1, null]);
+  });
+
+  test('so is one of more tokens than an engine can say', async (t) => {
+    const { open, service } = await gatewayBed(t);
+    const message = 'the text has more tokens than any prompt';
+    const renderChat = () => Promise.reject(new Fault({ type: 'PromptTooLong', message }));
+    const life = await open({ pool: poolFor({ ...service, renderChat }) });
+    const answer = await told(await life.post(says('yes')));
+    assert.deepEqual([answer.status, answer.code], [400, 'context_length_exceeded']);
+    assert.equal(life.session.ourFault(), null);
+    assert.deepEqual(
+      (await life.lines()).filter(({ kind }) => kind === 'fault'),
+      [],
+    );
   });
 });

@@ -218,6 +218,17 @@ describe('an engine that answers without end', () => {
     assert.ok(sent < 32 * MIB, `${sent} bytes were sent`);
   });
 
+  test('to a text of a mebibyte has more tokens than any prompt: the text is too long', async (t) => {
+    const { service } = await fakeVllm(t, {
+      [TOKENIZE]: reply(200, JSON.stringify({ tokens: Array(600_000).fill(1) })),
+      options: { max_answer_bytes: MIB },
+    });
+    await assertFault(service.tokenize({ ...tokenize, text: 'a'.repeat(MIB) }, untilAborted()), {
+      type: 'PromptTooLong',
+      message: /more tokens than any prompt: .*POST \/tokenize: answered with more than 1048576/,
+    });
+  });
+
   test('has one wrong token of half a million reported', async (t) => {
     const tokens = JSON.stringify({ tokens: Array(500_000).fill('x') });
     const { service, base_url } = await fakeVllm(t, { [TOKENIZE]: reply(200, tokens) });

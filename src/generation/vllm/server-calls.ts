@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { TokenIds } from '../../model/untrusted.js';
+import { httpFailureIn } from '../../platform/http/failure.js';
+import { writeJson } from '../../platform/json/kept.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { shared } from '../../platform/waits/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
@@ -80,7 +82,9 @@ type ServerCalls = Pick<
 /** The small requests beside generation. */
 export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
   const encode = async (body: object, signal: AbortSignal): Promise<number[]> => {
-    const reply = await post(deps, { path: '/tokenize', body, signal });
+    const reply = await post(deps, { path: '/tokenize', body, signal }).catch((error: unknown) => {
+      throw isTooLong(error, body) ? tooLong(error) : error;
+    });
     return read(TokenizeReply, { reply, site: siteOf(deps, 'POST /tokenize') }).tokens;
   };
   const weights = createWeightVersion(deps);
@@ -112,6 +116,21 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
     isAsleep: shared(() => isAsleep(deps)),
   };
 }
+
+/** Only of a long text there are more ids than an answer may have. */
+const LONG_TEXT = 2 ** 19;
+
+const isTooLong = (error: unknown, body: object): error is Fault =>
+  error instanceof Fault &&
+  error.type === 'ProtocolError' &&
+  httpFailureIn(error.cause)?.kind === 'too_large' &&
+  writeJson(body).length >= LONG_TEXT;
+
+const tooLong = ({ message }: Fault): Fault =>
+  new Fault({
+    type: 'PromptTooLong',
+    message: `the text has more tokens than any prompt: ${message}`,
+  });
 
 export const renamedBy =
   (role_map: ServerCallsDeps['role_map']) =>

@@ -2,6 +2,7 @@ import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai'
 import { Fault } from '../../model/faults.js';
 import { textOf } from '../../model/problems.js';
 import { shortened } from '../../platform/errors.js';
+import type { HttpFailure } from '../../platform/http/failure.js';
 import { brokenBy, httpFailureIn } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
 
@@ -136,7 +137,7 @@ export function wireFault(thrown: unknown, site: CallSite): Fault {
   if (refusal !== null) return refusalFault(refusal, site);
   const failure = httpFailureIn(error);
   if (failure?.kind === 'too_large' || failure?.kind === 'unreadable') {
-    return protocolFault(failure.message, site);
+    return protocolFault(failure.message, { ...site, cause: failure });
   }
   // Without the parser's text, which quotes characters that may belong to a secret.
   if (error instanceof SyntaxError)
@@ -172,8 +173,12 @@ export function unavailableFault(
   });
 }
 
-export function protocolFault(what: string, site: CallSite): Fault {
-  return new Fault({ type: 'ProtocolError', message: prefixed(site, what), at: site.replica });
+export function protocolFault(
+  what: string,
+  { cause, ...site }: CallSite & { cause?: HttpFailure },
+): Fault {
+  const message = prefixed(site, what);
+  return new Fault({ type: 'ProtocolError', message, at: site.replica, cause });
 }
 
 const prefixed = ({ replica, call }: CallSite, what: string): string =>
