@@ -26,7 +26,7 @@ export function engineOf(
   const ends = new Map<number, string>();
   return {
     render: ({ messages, tools }) =>
-      request(small, (service) =>
+      request({ ...small, is_suspect: true }, (service) =>
         service.renderChat(
           {
             model,

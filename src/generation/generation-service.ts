@@ -190,6 +190,11 @@ export interface ReplicaRequest {
   signal: AbortSignal;
   /** Generations take a slot of the replica; small requests beside them do not. */
   is_generation: boolean;
+  /**
+   * Another program wrote this small request, and may be at fault itself: what two replicas answer with 500 is
+   * `GenerationRejected`. Absent: false.
+   */
+  is_suspect?: boolean;
   /** Called while no replica serves: with the reason after one second, and with null when that is over. */
   held?: (why: string | null) => void;
   /** For whom it is; absent: for none that shares. */

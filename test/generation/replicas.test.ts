@@ -230,6 +230,44 @@ describe('a replica that denies what planning saw', () => {
   });
 });
 
+describe('a small request that another program wrote', () => {
+  const failed = (at: string) =>
+    new Fault({ type: 'GenerationUnavailable', message: `${at}: 500 recursion`, at, status: 500 });
+  const ask = (bench: ReplicaBench, fails: readonly string[]) => {
+    const asked: string[] = [];
+    const { signal } = new AbortController();
+    const how = { session_id: bench.sessionOf(A), signal, is_generation: false, is_suspect: true };
+    const answer = bench.replicas.request(how, ({ replica }) => {
+      asked.push(replica);
+      return fails.includes(replica) ? Promise.reject(failed(replica)) : Promise.resolve(replica);
+    });
+    return { answer, asked };
+  };
+
+  test('and that two replicas fail at is at fault itself: neither is set aside', async () => {
+    const bench = replicaBench([A, B]);
+    const { answer, asked } = ask(bench, [A, B]);
+    await assert.rejects(answer, { type: 'GenerationRejected', retryable: false });
+    assert.deepEqual([asked, bench.changes], [[A, B], []]);
+  });
+
+  test('and that one alone fails at is that replica’s fault', async () => {
+    const bench = replicaBench([A, B]);
+    assert.equal(await ask(bench, [A]).answer, B);
+    assert.deepEqual(bench.changes, [`-${A}`]);
+  });
+
+  test('is asked twice where there is one replica, and of one that is not healthy it says nothing', async () => {
+    const bench = replicaBench([A]);
+    const { answer, asked } = ask(bench, [A]);
+    await assert.rejects(answer, { type: 'GenerationRejected' });
+    assert.deepEqual([asked, bench.changes], [[A, A], []]);
+    bench.fakes[A]!.down = unavailable(A);
+    await assert.rejects(ask(bench, [A]).answer, { type: 'GenerationUnavailable' });
+    assert.deepEqual(bench.changes, [`-${A}`]);
+  });
+});
+
 describe('a service all of whose replicas are set aside', () => {
   test('is still asked: each in its turn, and the first success brings one back', async () => {
     const bench = replicaBench([A, B]);

@@ -219,13 +219,14 @@ describe('an engine that answers without end', () => {
   });
 
   test('to a text of a mebibyte has more tokens than any prompt: the text is too long', async (t) => {
-    const { service } = await fakeVllm(t, {
+    const { service, base_url } = await fakeVllm(t, {
       [TOKENIZE]: reply(200, JSON.stringify({ tokens: Array(600_000).fill(1) })),
       options: { max_answer_bytes: MIB },
     });
     await assertFault(service.tokenize({ ...tokenize, text: 'a'.repeat(MIB) }, untilAborted()), {
       type: 'PromptTooLong',
-      message: /more tokens than any prompt: .*POST \/tokenize: answered with more than 1048576/,
+      message: /POST \/tokenize: answered with more than 1048576 bytes: the text has more tokens/,
+      at: base_url,
     });
   });
 

@@ -16,6 +16,7 @@ import type { Member } from './members.js';
 import { createMembers } from './members.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
+import { withSecondOpinion } from './second-opinion.js';
 import { createSharedLine } from './shares.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
@@ -77,28 +78,30 @@ export function createReplicas(
   const choice = createChoice({ all: () => members.all(), gate });
   return {
     request: async (request, run) => {
-      const { session_id, signal, is_generation, sharer = NOBODY } = request;
+      const { session_id, signal, is_generation, is_suspect = false, sharer = NOBODY } = request;
       signal.throwIfAborted();
       const asked_at = clock.now();
-      const member = is_generation
+      const first = is_generation
         ? await gate.pass(() => line.join({ session_id, sharer }, signal), request)
         : await choice.any(session_id);
-      const { service, pauseOver, logprobsMode, watch } = member.watched;
-      const fence = gate.fenceOf(service.replica);
-      const lease = {
-        waited_s: (clock.now() - asked_at) / 1000,
-        fence,
-        policy,
-        pauseOver,
-        logprobsMode,
+      const ask = async (member: Member) => {
+        const { service, pauseOver, logprobsMode, watch } = member.watched;
+        const fence = gate.fenceOf(service.replica);
+        const waited_s = (clock.now() - asked_at) / 1000;
+        const lease = { waited_s, fence, policy, pauseOver, logprobsMode };
+        try {
+          return await watch(request, () => run(service, lease));
+        } catch (error) {
+          throw hasHealthyNeighbour(member, members.all()) ? withoutWait(error) : error;
+        }
       };
       try {
-        return await watch(request, () => run(service, lease));
-      } catch (error) {
-        throw hasHealthyNeighbour(member, members.all()) ? withoutWait(error) : error;
+        if (!is_suspect) return await ask(first);
+        const another = (than: Member): Member | null => choice.another(than, session_id);
+        return await withSecondOpinion(first, { ask, another, signal });
       } finally {
         if (is_generation) {
-          member.load -= 1;
+          first.load -= 1;
           line.givesBack(sharer);
         }
       }
@@ -125,6 +128,11 @@ function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate 
     serving,
     withRoom: (session_id: string, limit: number): Member | null =>
       among(serving(), { session_id, limit }),
+    another: (than: Member, session_id: string): Member | null =>
+      among(
+        admitted().filter((one) => one !== than && one.watched.health().aside === null),
+        { session_id, limit: Infinity },
+      ),
     /** Small requests beside generation do not depend on the weights. */
     any: async (session_id: string): Promise<Member> => {
       const how = { session_id, limit: Infinity };

@@ -13,6 +13,7 @@ import type { PauseOver } from './pause-watch.js';
 import { createPauseWatch } from './pause-watch.js';
 import type { Health, HealthEvent } from './replica-health.js';
 import { HEALTHY, nextHealth } from './replica-health.js';
+import { failedAtIt } from './second-opinion.js';
 
 export interface WatchOptions {
   clock: Clock;
@@ -29,6 +30,8 @@ export interface WatchedReplica {
   /** Runs a request and learns from its result. Only a generation proves that a replica works again. */
   watch: <T>(request: Watched & Proof<T>, run: () => Promise<T>) => Promise<T>;
   describe: (signal: AbortSignal) => Promise<ServiceDescription>;
+  /** It failed at what another one answers. */
+  blame: (fault: Fault) => void;
   /** Waits until it no longer says that it is paused. */
   pauseOver: PauseOver;
   logprobsMode: LogprobsModeOf;
@@ -41,6 +44,7 @@ export interface WatchedReplica {
 interface Watched {
   signal: AbortSignal;
   is_generation: boolean;
+  is_suspect?: boolean;
 }
 
 /** One replica and its health. While it is set aside, it is probed. */
@@ -55,7 +59,10 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
     },
   });
 
-  const watch: WatchedReplica['watch'] = async ({ signal, is_generation, proves }, run) => {
+  const watch: WatchedReplica['watch'] = async (
+    { signal, is_generation, is_suspect = false, proves },
+    run,
+  ) => {
     const sent_at = clock.now();
     try {
       const result = await run();
@@ -63,7 +70,9 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
         learn({ kind: 'success', sent_at }, 'a generation succeeded');
       return result;
     } catch (error) {
-      if (!signal.aborted && (isUnavailable(error) || isDenial(error))) learnFault(error, sent_at);
+      const is_its = !(is_suspect && failedAtIt(error));
+      if (!signal.aborted && is_its && (isUnavailable(error) || isDenial(error)))
+        learnFault(error, sent_at);
       throw error;
     }
   };
@@ -83,6 +92,9 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
     service,
     health,
     watch,
+    blame: (fault) => {
+      learnFault(fault, clock.now());
+    },
     describe: (signal) =>
       watch({ signal, is_generation: false }, async () => {
         const description = await service.describe(signal);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Fault } from '../../model/faults.js';
+import { Fault, faultWith } from '../../model/faults.js';
 import { TokenIds } from '../../model/untrusted.js';
 import { httpFailureIn } from '../../platform/http/failure.js';
 import { writeJson } from '../../platform/json/kept.js';
@@ -126,11 +126,10 @@ const isTooLong = (error: unknown, body: object): error is Fault =>
   httpFailureIn(error.cause)?.kind === 'too_large' &&
   writeJson(body).length >= LONG_TEXT;
 
-const tooLong = ({ message }: Fault): Fault =>
-  new Fault({
-    type: 'PromptTooLong',
-    message: `the text has more tokens than any prompt: ${message}`,
-  });
+const tooLong = (error: Fault): Fault => {
+  const message = `${error.message}: the text has more tokens than any prompt`;
+  return faultWith(error, { type: 'PromptTooLong', message, retryable: false });
+};
 
 export const renamedBy =
   (role_map: ServerCallsDeps['role_map']) =>
