@@ -18,22 +18,23 @@ export async function probeParts(
     generates,
   }: { log: Pick<Logger, 'info' | 'warn'>; signal: AbortSignal; generates: boolean },
 ): Promise<void> {
-  const probe = async (of: { environment: string } | { service: string }, ask: Ask) => {
-    const what = 'service' in of ? 'generation service' : 'environment';
+  const probe = async ({ is_here = false, ...named }: Of, ask: Ask) => {
+    const what = 'service' in named ? 'generation service' : 'environment';
     try {
       await withDeadline(signal, { ms: PROBE_MS, run: async (bounded) => ask(bounded) });
-      log.info(of, `the ${what} answers`);
+      log.info(named, `the ${what} answers`);
     } catch (error) {
       // A rejection counts as an answer.
-      const isThere = error instanceof Fault && REFUSALS.has(error.type);
+      const isThere = error instanceof Fault && REFUSALS.has(error.type) && !is_here;
       if (signal.aborted || isThere) return;
-      log.warn(of, `the ${what} is away: ${describeError(error)}`);
+      log.warn(named, `the ${what} is away: ${describeError(error)}`);
     }
   };
   await Promise.all([
     ...[...environments].map(async ([name, { environment, is_asked }]) => {
       if (!is_asked || environment.health === undefined) return;
-      await probe({ environment: name }, (asked) => environment.health?.(asked));
+      const is_here = environment.program?.outlives === false;
+      await probe({ environment: name, is_here }, (asked) => environment.health?.(asked));
     }),
     ...[...pools].map(async ([name, pool]) => {
       if (generates) await probe({ service: name }, (asked) => pool.describe(asked));
@@ -41,6 +42,8 @@ export async function probeParts(
   ]);
 }
 
+/** `is_here`: this worker starts its programs, so that a rejection is of its settings. */
+type Of = ({ environment: string } | { service: string }) & { is_here?: boolean };
 type Ask = (signal: AbortSignal) => Promise<unknown> | undefined;
 
 const REFUSALS = new Set<string>(['EnvironmentRejected', 'GenerationRejected']);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import type { Program } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
@@ -46,6 +47,20 @@ describe('a batch whose environment is away', () => {
     const bench = await benchWith(t, { health: away('EnvironmentRejected') });
     const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
     assert.equal(error, undefined);
+  });
+
+  test('is refused where this worker starts its programs: a mount below /tmp hides what they have there', async (t) => {
+    const rules = { program: { verify: null } };
+    const program = { outlives: false, rules } as Program;
+    const bench = await activityBench(t, {
+      environments: {
+        task: { ...scriptedEnvironment([]), program, health: away('EnvironmentRejected') },
+      },
+    });
+    const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    const { type, message, nonRetryable } = error as FailureSeen;
+    assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true], message);
+    assert.match(message, /no sandbox on this machine/);
   });
 
   test('is planned by a worker that plays none of its steps: what it needs is on another machine', async (t) => {

@@ -338,6 +338,14 @@ describe('what is around a program fails', () => {
     assert.deepEqual(exit, { code: 2, signal: null, tail: 'own\n' });
   });
 
+  test('health says of what package a known agent is', async (t) => {
+    const program = await programOf(t, { command: ['mini'], env: { PATH: '/nowhere' } });
+    await assert.rejects(program.health(signal), {
+      message:
+        /named mini, there is none .*: install it \(pip install mini-swe-agent, into a folder/,
+    });
+  });
+
   test('health says what is absent', async (t) => {
     const program = await programOf(t, { command: ['no-such-agent'] });
     assert.match(

@@ -11,7 +11,7 @@ type Question = (signal: AbortSignal) => Promise<unknown> | undefined;
 
 /**
  * Waits for unavailable environments before the first rollout starts, so that no generation is wasted. An environment
- * that rejects the question is available. One available agent is enough for all: nothing is generated for the
+ * that rejects the question is available, unless this worker starts its programs: then its settings are wrong. One available agent is enough for all: nothing is generated for the
  * others, and their rollouts wait by themselves.
  */
 export async function askEnvironments(
@@ -24,7 +24,8 @@ export async function askEnvironments(
     const deployed = dependencies.environment(task);
     if (deployed?.is_asked !== true) continue;
     const { environment } = deployed;
-    environments.push(ask((signal) => environment.health?.(signal), { task, signal }));
+    const is_here = environment.program?.outlives === false;
+    environments.push(ask((signal) => environment.health?.(signal), { task, is_here, signal }));
     for (const name of names) {
       agents.push({ name, task, question: (signal) => environment.agent?.health(name, signal) });
     }
@@ -41,13 +42,13 @@ const verifiersOf = (tasks: Tasks, { environment }: Dependencies): [string, Set<
 
 async function ask(
   question: Question,
-  { task, signal }: { task: string; signal: AbortSignal },
+  { task, is_here = false, signal }: { task: string; is_here?: boolean; signal: AbortSignal },
 ): Promise<void> {
   try {
     await question(signal);
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof Fault && error.type === 'EnvironmentRejected') return;
+    if (error instanceof Fault && error.type === 'EnvironmentRejected' && !is_here) return;
     if (error instanceof Fault) throw error;
     const message = `environment ${task}: ${describeError(error)}`;
     throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });

@@ -13,6 +13,6 @@ export interface CommandSettings {
   submit_time: string;
   env: Record<string, string>;
   /** Where programs are found unless `env` says it. */
-  path: string;
-  submit_path: string;
+  path: () => string;
+  submit_path: () => string;
 }

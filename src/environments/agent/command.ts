@@ -35,8 +35,8 @@ export function createCommand(
   return {
     outlives: false,
     health: async (signal) => {
-      await confinement.health(signal);
       await checkThere(settings);
+      await confinement.health(signal);
     },
     start: async (run, how) => {
       await checkThere(settings);
@@ -65,7 +65,7 @@ async function checkThere(settings: CommandSettings): Promise<void> {
   const { name, command, setup, env, path, submit_path } = settings;
   const submit = settings.submit === 'diff' ? (['git'] as const) : settings.submit;
   for (const [field, argv] of Object.entries({ command, setup, submit })) {
-    const PATH = env['PATH'] ?? (field === 'submit' ? submit_path : path);
+    const PATH = env['PATH'] ?? (field === 'submit' ? submit_path() : path());
     const program = argv?.[0] ?? '';
     if (argv === null || (program.includes('/') && !program.startsWith('/'))) continue;
     if (program.includes('{') || (await findProgram(program, { PATH, folder: '/' })) !== null)
@@ -73,9 +73,23 @@ async function checkThere(settings: CommandSettings): Promise<void> {
     const [where, looked] = program.startsWith('/')
       ? ['at', '']
       : ['on PATH, named', ` (PATH is ${PATH})`];
-    const message = `environments.${name}.run.${field}: expected a program ${where} ${program}, there is none on this host${looked}: install it, or correct the setting`;
+    const how = installing(program);
+    const message = `environments.${name}.run.${field}: expected a program ${where} ${program}, there is none on this host${looked}: install it${how}, or correct the setting`;
     throw new Fault({ type: 'EnvironmentUnavailable', message });
   }
+}
+
+/** Where agents come from whose programs have another name. */
+const PACKAGES = new Map([
+  ['mini', 'pip install mini-swe-agent'],
+  ['claude', 'npm install @anthropic-ai/claude-code'],
+  ['codex', 'npm install @openai/codex'],
+  ['opencode', 'npm install opencode-ai'],
+]);
+
+function installing(program: string): string {
+  const by = PACKAGES.get(program.slice(program.lastIndexOf('/') + 1));
+  return by === undefined ? '' : ` (${by}, into a folder that run.mounts names)`;
 }
 
 interface Beginning extends ProgramStart {
@@ -97,7 +111,14 @@ async function begin(
   const stage = createStage(settings, { confined, filling });
   const { prompt, message_log, metadata } = task;
   const input = writeJson({ prompt, message_log, metadata });
-  const ended = play(settings, { confined, stage, input, key, over });
+  // That of a door is no secret, and a word.
+  const ended = play(settings, {
+    confined,
+    stage,
+    input,
+    secret: door === null ? key : null,
+    over,
+  });
   // Its waiter sees it, if there is one.
   ended.catch(() => undefined);
   return { confined, ended, cut: stage.cut };
@@ -159,12 +180,13 @@ interface Playing extends Pick<ProgramStart, 'over'> {
   confined: Confined;
   stage: Stage;
   input: string;
-  key: string;
+  /** What its output may not have. */
+  secret: string | null;
 }
 
 async function play(
   settings: CommandSettings,
-  { confined, stage, input, key, over }: Playing,
+  { confined, stage, input, secret, over }: Playing,
 ): Promise<ProgramEnd> {
   const { start } = stage;
   const failed = (field: string, why: string): Fault => {
@@ -180,7 +202,7 @@ async function play(
   if (why !== null) throw failed('submit', why);
   const running = await start(settings.command, { part: 'program' });
   const { code, signal, excess } = await running.ended;
-  const said = tailOf(running, key);
+  const said = tailOf(running, secret);
   const tail = excess === null ? said : `${said}\n${excess}`;
   await over();
   const result = await submitted(settings, { confined, start, input });
@@ -197,7 +219,8 @@ async function play(
 const NOTHING = { submission: null, reward: null, rewards: {}, metadata: null };
 
 /** A key that was cut at the beginning is not found: so much is left out. */
-function tailOf(running: Running, key: string): string {
-  const text = running.tail().replaceAll(key, '(key)');
-  return text.length > MOST_TAIL ? text.slice(key.length).slice(-MOST_TAIL) : text;
+function tailOf(running: Running, secret: string | null): string {
+  if (secret === null) return running.tail().slice(-MOST_TAIL);
+  const text = running.tail().replaceAll(secret, '(key)');
+  return text.length > MOST_TAIL ? text.slice(secret.length).slice(-MOST_TAIL) : text;
 }

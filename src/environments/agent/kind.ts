@@ -93,8 +93,12 @@ function commandOf(
   const { close } = confinement;
   const pathWith = (seen: readonly string[]): string =>
     (sandbox === 'none' ? process.env : variablesWith(seen))['PATH'] ?? '';
-  const paths = { path: pathWith(mounts), submit_path: pathWith([...submit_mounts, ...mounts]) };
-  const commands = { name, command, setup, submit, submit_time, env, ...paths };
+  // Their folders may be made meanwhile.
+  const commands = {
+    ...{ name, command, setup, submit, submit_time, env },
+    path: () => pathWith(mounts),
+    submit_path: () => pathWith([...submit_mounts, ...mounts]),
+  };
   return { ...createCommand(commands, confinement), close };
 }
 

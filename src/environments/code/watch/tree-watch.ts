@@ -3,8 +3,13 @@ import { parentPort } from 'node:worker_threads';
 import type { Disk } from './disk-use.js';
 import { NOTHING_USED, useOf } from './disk-use.js';
 import type { Excess } from '../outcomes.js';
-import type { Seen } from './process-tree.js';
-import { memoryOf, processesBelow, signalGroup as signalTo } from './process-tree.js';
+import type { Memory, Seen } from './process-tree.js';
+import {
+  memoryOf,
+  processesBelow,
+  shareOfMemory,
+  signalGroup as signalTo,
+} from './process-tree.js';
 import type { ProcessorTime } from './processor-time.js';
 import { countTime, NO_TIME } from './processor-time.js';
 import type { Limits } from '../settings.js';
@@ -140,14 +145,20 @@ function lookAtProcesses(one: Watched): Excess | null {
   one.time = countTime(one.time, { processes, elapsed_ms: looked_at - one.looked_at });
   one.looked_at = looked_at;
   if (tasks > limits.processes) return 'processes';
-  if (own + Math.max(shared, one.shared) > limits.memory) return 'memory';
+  if (isBeyond(one, { own, shared }) && isBeyond(one, sharedOut(one))) return 'memory';
   return one.time.spent_ms - before_ms > limits.cpu_ms ? 'cpu' : null;
 }
 
-function measured(tree: Tree): Seen & { tasks: number; own: number; shared: number } {
+const isBeyond = ({ tree, shared: files }: Watched, { own, shared }: Memory): boolean =>
+  own + Math.max(shared, files) > tree.limits.memory;
+
+/** What forks share, which the fast look counts for each. */
+const sharedOut = (one: Watched): Memory => still(one, () => measured(one.tree, shareOfMemory));
+
+function measured(tree: Tree, memory = memoryOf): Seen & Memory & { tasks: number } {
   const { processes, is_whole } = processesOf(tree);
   const code = processes.filter(({ level }) => level >= tree.levels);
-  const each = code.map(memoryOf);
+  const each = code.map(memory);
   return {
     processes,
     tasks: code.reduce((total, process) => total + process.tasks, 0),

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import {
   memoryOf,
   processesBelow,
+  shareOfMemory,
   signalGroup,
 } from '../../../../src/environments/code/watch/process-tree.js';
 import { eventually } from '../../../harness/waiting.js';
@@ -49,3 +50,38 @@ test(
     assert.deepEqual(processesBelow(2 ** 22 + 1), { processes: [], is_whole: true });
   },
 );
+
+/** Twenty forks of one that holds 60 MiB, and one of them with 30 MiB of its own. */
+const FORKS = `import mmap, os, time
+block = b'x' * (60 << 20)
+common = mmap.mmap(-1, 20 << 20)
+common.write(b'y' * (20 << 20))
+for k in range(20):
+    if os.fork() == 0:
+        sum(common[::4096])
+        own = b'z' * (30 << 20) if k == 0 else b''
+        print(k, flush=True)
+        time.sleep(600)
+time.sleep(600)`;
+
+test('what forks have in common counts once among them', { skip }, async (t) => {
+  const child = spawn('python3', ['-c', FORKS], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  let said = '';
+  child.stdout.on('data', (part: Buffer) => (said += part.toString()));
+  const { pid = 0 } = child;
+  t.after(() => {
+    signalGroup(pid, 'SIGKILL');
+  });
+  await eventually('twenty forks', () => said.split('\n').length > 20);
+  const { processes } = processesBelow(pid);
+  const sumBy = (memory: typeof memoryOf, what: 'own' | 'shared'): number =>
+    processes.reduce((sum, one) => sum + (memory(one)?.[what] ?? 0), 0) / MIB;
+  assert.ok(sumBy(memoryOf, 'own') > 1200, `${sumBy(memoryOf, 'own')} MiB`);
+  const own = sumBy(shareOfMemory, 'own');
+  assert.ok(own > 90 && own < 300, `${own} MiB`);
+  const shared = sumBy(shareOfMemory, 'shared');
+  assert.ok(shared > 19 && shared < 25, `${shared} MiB`);
+});
