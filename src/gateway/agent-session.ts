@@ -40,6 +40,11 @@ export interface AgentSession {
   /** Why this life has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
   ourFault: () => string | null;
   /**
+   * What this program asked and never gets, behind which no call was answered: an unknown route, a field that is not
+   * honoured. Begun again it asks the same. null: nothing.
+   */
+  misfit: () => string | null;
+  /**
    * Refuses further calls (`over`: 410, the rollout has ended; `moved`: 503, another attempt answers soon), ends the
    * generations in progress and resolves when nothing of it appends to the journal any longer.
    */

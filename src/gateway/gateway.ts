@@ -54,7 +54,7 @@ export async function createGateway({
       const held = { url, writer: journal.writer };
       await holders?.take(rollout_id, { ...held, stillOurs: () => journal.sync() });
       const session = createSession(playing, times);
-      const { life, writer, overstays, broken, ourFault, end } = session;
+      const { life, writer, overstays, broken, ourFault, misfit, end } = session;
       holder.put(session);
       const { serve, shut } = doorsOf(session, { answering, open });
       return {
@@ -64,6 +64,7 @@ export async function createGateway({
         overstays,
         broken,
         ourFault,
+        misfit,
         end: async (why) => {
           holder.leave(session, why);
           await end(why);
@@ -87,7 +88,10 @@ function doorsOf(
   session: Session,
   { answering, open }: { answering: Omit<Routing, 'holder'>; open: Set<() => void> },
 ): Pick<AgentSession, 'serve'> & { shut: () => void } {
-  const only = { answererOf: () => Promise.resolve(session.ending() ?? session) };
+  const only = {
+    here: () => session,
+    answererOf: () => Promise.resolve(session.ending() ?? session),
+  };
   const answer = createRoutes({ ...answering, holder: only });
   const doors: (() => void)[] = [];
   const shut = (): void => {

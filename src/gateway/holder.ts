@@ -12,6 +12,8 @@ export interface Holder {
   put: (session: Session) => void;
   leave: (session: Session, why: 'over' | 'moved') => void;
   /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
+  /** The session of this process; null: none. */
+  here: (key: string | null) => Session | null;
   answererOf: (key: string | null, wait: { ms: number; signal: AbortSignal }) => Promise<Answerer>;
   close: () => Promise<void>;
 }
@@ -86,6 +88,11 @@ export function createHolder(secret: string, others: Others): Holder {
         if (over.size <= MOST_ENDED) break;
         over.delete(oldest);
       }
+    },
+    here: (key) => {
+      const address = key === null ? null : addressIn(key, secret);
+      const found = address && find(address);
+      return found === null || 'status' in found ? null : found;
     },
     answererOf: async (key, { ms, signal }) => {
       const address = key === null ? null : addressIn(key, secret);

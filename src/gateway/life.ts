@@ -53,6 +53,8 @@ export interface Life {
   asked: number;
   /** Why it answers no more; null: it does. */
   ending: Refusal | null;
+  /** What its program never gets, and no call was answered since; null: nothing. */
+  misfit: string | null;
 }
 
 export function createLife(playing: PlayedAgent, times: Life['times']): Life {
@@ -98,6 +100,7 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
     named: new Map(),
     asked: 0,
     ending: null,
+    misfit: null,
   };
 }
 

@@ -11,14 +11,14 @@ import { Refused } from './refusals.js';
 import type { RequestReader } from './request-reader.js';
 import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
 import type { Session } from './session.js';
-import { kwargsOf } from './shaping.js';
+import { kwargsOf, UNSUPPORTED } from './shaping.js';
 import { give } from './stream.js';
 import type { GatewayTimes } from './times.js';
 
 /** Which request gets what: from its path and key to who answers it. */
 
 export interface Routing {
-  holder: Pick<Holder, 'answererOf'>;
+  holder: Pick<Holder, 'answererOf' | 'here'>;
   bodies: Bodies;
   requests: RequestReader;
   times: GatewayTimes;
@@ -54,7 +54,11 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
     return;
   }
   const isChat = named === 'POST /v1/chat/completions';
-  if (!isChat && named !== 'GET /v1/models') throw new Refused(noRoute(`${said} ${path}`));
+  if (!isChat && named !== 'GET /v1/models') {
+    const refusal = noRoute(`${said} ${path}`);
+    holder.here(key)?.misfits(refusal);
+    throw new Refused(refusal);
+  }
   const gone = new AbortController();
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
@@ -93,6 +97,10 @@ async function chat(exchange: Exchange, { bodies, ...chatting }: Chat): Promise<
   const body = bodies.open(chatting.session);
   try {
     await answered(exchange, { ...chatting, body });
+  } catch (error) {
+    if (error instanceof Refused && error.refusal.code === UNSUPPORTED)
+      chatting.session.misfits(error.refusal);
+    throw error;
   } finally {
     body.close();
   }

@@ -65,6 +65,7 @@ async function run(
     tree.grow(playing.journal.trajectory.calls);
     faults.delete(call.key);
     life.limit.answered();
+    life.misfit = null;
   } finally {
     life.leavePlace();
   }

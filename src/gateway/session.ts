@@ -7,7 +7,10 @@ import { ended } from './patience.js';
 import type { Refusal } from './refusals.js';
 
 /** One life of a rollout, as its requests and its activity see it. */
-export interface Session extends Pick<AgentSession, 'overstays' | 'broken' | 'ourFault' | 'end'> {
+export interface Session extends Pick<
+  AgentSession,
+  'overstays' | 'broken' | 'ourFault' | 'misfit' | 'end'
+> {
   life: number;
   writer: string;
   playing: PlayedAgent;
@@ -15,6 +18,8 @@ export interface Session extends Pick<AgentSession, 'overstays' | 'broken' | 'ou
   ending: () => Refusal | null;
   /** Finds the call that a request is, or begins it. */
   attach: (asked: Asked) => Promise<Attached | Refusal>;
+  /** A request was refused that is refused again, however often it is asked. */
+  misfits: (refusal: Refusal) => void;
 }
 
 export function createSession(playing: PlayedAgent, times: Life['times']): Session {
@@ -31,6 +36,10 @@ export function createSession(playing: PlayedAgent, times: Life['times']): Sessi
     playing,
     ending: () => life.ending,
     attach: (asked) => attach(life, asked),
+    misfits: ({ message }) => {
+      life.misfit = message;
+    },
+    misfit: () => life.misfit,
     overstays: life.limit.overstays,
     broken: life.broken,
     ourFault: () => [...life.faults.values()].at(-1) ?? null,

@@ -46,6 +46,24 @@ describe('a door', () => {
     assert.equal(models.status, 200);
   });
 
+  test('knows of a request that is never answered, until one is', async (t) => {
+    const { open } = await gatewayBed(t);
+    const { session, url: own, headers } = await open();
+    const { door, url } = await doorOf(t);
+    session.serve(door);
+    assert.equal(session.misfit(), null);
+    assert.equal((await fetch(`${url}/responses`, { method: 'POST' })).status, 404);
+    assert.match(session.misfit() ?? '', /unknown request URL: POST \/v1\/responses/);
+    assert.equal((await ask(url, { line: 'yes' })).status, 200);
+    assert.equal(session.misfit(), null);
+    const body = JSON.stringify({ ...says('yes'), guided_regex: 'x' });
+    const asked = await fetch(`${own}/chat/completions`, { method: 'POST', headers, body });
+    assert.equal(asked.status, 400);
+    assert.match(session.misfit() ?? '', /^guided_regex: /);
+    assert.equal((await fetch(`${own}/files`, { headers })).status, 404);
+    assert.match(session.misfit() ?? '', /GET \/v1\/files/);
+  });
+
   test('opens no life to the worker’s own listener', async (t) => {
     const { open, gateway } = await gatewayBed(t);
     const { session } = await open();

@@ -36,15 +36,17 @@ interface Running {
 export async function runProgram(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal } = hold;
   const { trajectory } = journal;
+  let misfit: string | null = null;
   try {
     const running = runningOf(hold, dependencies);
     checkLives(trajectory, { settings: running.settings });
-    await playLife(running);
+    misfit = await playLife(running);
     const life = trajectory.lives.at(-1);
-    if (life !== undefined && !hasFinished(life)) throw agentFailed(life);
+    if (life !== undefined && !hasFinished(life)) throw agentFailed(life, misfit);
   } catch (error) {
     const thrown = await recordFault(error, { ...hold, turn: trajectory.calls.length });
-    const lives_left = livesLeft(trajectory, trajectory.settings_in_force);
+    // It would ask the same again.
+    const lives_left = misfit === null ? livesLeft(trajectory, trajectory.settings_in_force) : 0;
     throw thrown instanceof Fault ? judged(thrown, { lives_left }) : thrown;
   }
 }
@@ -74,7 +76,7 @@ function checkLives(trajectory: Trajectory, { settings }: { settings: RolloutSet
   if (last?.exit && livesLeft(trajectory, settings) <= 0) throw agentFailed(last);
 }
 
-function agentFailed({ line, exit }: Life): Fault {
+function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault {
   const { code = null, signal = null, tail = '' } = exit ?? {};
   const how = signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`;
   const printed = tail.trim();
@@ -86,13 +88,15 @@ function agentFailed({ line, exit }: Life): Fault {
       : last === printed
         ? last
         : `${last}\nit printed at its end:\n${printed}`;
+  const asked = misfit === null ? '' : ` behind a request that is never answered (${misfit})`;
   return new Fault({
     type: 'AgentFailed',
-    message: `its program failed in life ${line.life} (${how}): ${said}`,
+    message: `its program failed in life ${line.life} (${how})${asked}: ${said}`,
   });
 }
 
-async function playLife(running: Running): Promise<void> {
+/** Returns what its program asked in vain, and would again; null: nothing. */
+async function playLife(running: Running): Promise<string | null> {
   const { hold, program, gateway, dependencies, settings } = running;
   const { journal, signal } = hold;
   const { line, run, found } = await openLifeOf(hold, {
@@ -120,6 +124,7 @@ async function playLife(running: Running): Promise<void> {
   await stopped(program, { run, signal });
   if (fault !== null) throw ofOurs(journal.trajectory, fault);
   await hold.reportWaiting(null);
+  return session.misfit();
 }
 
 /** After it nothing of the session writes to the journal. */
