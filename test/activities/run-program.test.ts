@@ -85,6 +85,22 @@ describe('a life of a program', () => {
     assert.equal(bench.agents.stopped[0], 'batch/0-0.1');
   });
 
+  test('that asked for what is never answered is the last one', async (t) => {
+    const asks = async ({ task, signal }: Running): Promise<Ended> => {
+      const url = `${task.base_url}/responses`;
+      const headers = { authorization: `Bearer ${task.key}` };
+      const { status } = await fetch(url, { method: 'POST', headers, signal });
+      throw new Error(`got ${status}`);
+    };
+    const bench = await programBench(t, { program: asks, request: { attempts: { agent: 3 } } });
+    await assert.rejects(bench.opened(), (error) => {
+      assert.ok(error instanceof ApplicationFailure && error.nonRetryable === true);
+      assert.match(error.message, /never answered \(unknown request URL: POST \/v1\/responses/);
+      return true;
+    });
+    assert.equal((await bench.lines('life')).length, 1);
+  });
+
   test('that its service has lost is followed by another one, which costs none of its attempts', async (t) => {
     const lost = async (running: Running): Promise<Ended> => {
       const said = await once(running);

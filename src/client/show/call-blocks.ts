@@ -11,7 +11,7 @@ import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Block, PageOptions } from './block.js';
 import { block, sampledFacts, seams, tokenTable } from './block.js';
-import { divergenceText } from './divergence-text.js';
+import { divergenceText, editText } from './divergence-text.js';
 
 /** An agent's calls: a line for each, or one of them whole. */
 
@@ -100,6 +100,7 @@ function callLine(
   const indent = '  '.repeat(depth);
   const { title, text } = callText(trajectory, { number, paths });
   const left = divergenceText(trajectory, number);
+  const edited = editText(trajectory, number);
   const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
   return block(
     `${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`,
@@ -111,6 +112,7 @@ function callLine(
         .join('\n'),
       notes: [
         ...(left === null ? [] : [`diverged ${left}`]),
+        ...(edited === null ? [] : [`edited ${edited}`]),
         ...seams(sampled?.segments ?? []),
       ].map((note) => `${indent}   ${note}`),
       style: options.style,

@@ -25,28 +25,57 @@ export function divergenceText(trajectory: Trajectory, number: number): string |
     );
     return `${of} at message 0: ${difference(then, now)}`;
   }
-  const [then, now] = [before, number].map((call) => textAt(trajectory, { call, message }));
-  if (then === now) return `${of} in what it asks beside its messages`;
-  const at = message + (line.system === null ? 0 : 1);
-  return `${of} at message ${at}: ${difference(then ?? '', now ?? '')}`;
+  const place = { before, number, message };
+  return `${of} ${differenceAt(trajectory, place) ?? 'in what it asks beside its messages'}`;
+}
+
+/** What the agent has changed in a conversation: `from call 1 at message 3: "call_1_0: …" / "a7: …"`. null: it has not. */
+export function editText(trajectory: Trajectory, number: number): string | null {
+  const { cause, parent, message } = trajectory.calls[number]?.line ?? {};
+  if (cause !== 'edited' || parent == null || message === undefined) return null;
+  const found = differenceAt(trajectory, { before: parent, number, message });
+  return found === null ? null : `from call ${parent} ${found}`;
+}
+
+/** null: none is seen there. */
+function differenceAt(
+  trajectory: Trajectory,
+  { before, number, message }: { before: number; number: number; message: number },
+): string | null {
+  const calls = [before, number];
+  const [then, now] = calls.map((call) => messageAt(trajectory, { call, message }));
+  const system = trajectory.calls[number]?.line.system ?? null;
+  const at = `at message ${message + (system === null ? 0 : 1)}`;
+  // What it says first: where that is the same, ids and blanks count.
+  for (const textOf of [saidIn, wholeOf]) {
+    const [one, other] = [then, now].map((found) => (found === undefined ? '' : textOf(found)));
+    if (one !== other) return `${at}: ${difference(one ?? '', other ?? '')}`;
+  }
+  return null;
 }
 
 /** Of a conversation, the answer counted. */
-function textAt(
+function messageAt(
   { calls }: Pick<Trajectory, 'calls'>,
   { call, message }: { call: number; message: number },
-): string | undefined {
+): CallMessage | undefined {
   const asked = messagesBeyond(calls, { number: call, first: message })[0];
   const of = calls[call];
   const answer = of?.answer != null && message === of.messages ? messageOf(of.answer) : undefined;
-  const found = asked ?? answer;
-  return found === undefined ? undefined : textOf(found);
+  return asked ?? answer;
 }
 
-const textOf = ({ content, tool_calls = [] }: CallMessage): string =>
+const saidIn = ({ content, tool_calls = [] }: CallMessage): string =>
   [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)]
     .join(' ')
     .trim();
+
+const wholeOf = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMessage): string =>
+  [
+    ...tool_calls.map(({ id, name }) => `${id}: ${name}`),
+    ...(tool_call_id === '' ? [] : [`of ${tool_call_id}`]),
+    ...[content, role],
+  ].join(' ');
 
 /** Both texts around the first character in which they differ. */
 function difference(then: string, now: string): string {
@@ -58,5 +87,9 @@ function difference(then: string, now: string): string {
     const shown = plainLine(text.slice(first, end)).replace(/\s+/g, ' ').trim();
     return `"${first > 0 ? '…' : ''}${shown}${text.length > end ? '…' : ''}"`;
   };
-  return `${part(then)} / ${part(now)}`;
+  const [one, other] = [part(then), part(now)];
+  if (one !== other) return `${one} / ${other}`;
+  // Blanks alone.
+  const exact = (text: string): string => plainLine(JSON.stringify(text.slice(first, at + BEHIND)));
+  return `${exact(then)} / ${exact(now)}`;
 }

@@ -89,6 +89,40 @@ describe('the page of an agent', () => {
     assert.doesNotMatch(page, /\u001b/);
   });
 
+  test('says what an agent changed in a conversation: ids of its own, or blanks of an answer', () => {
+    const question = { role: 'user', content: 'go' };
+    const edited = (answer: object) =>
+      pageOf(
+        rolloutOf([
+          ...BEGUN,
+          ...wholeCall(a, { turn: 0, cause: 'first', ids: [1, 2], news: [question] }).slice(0, -1),
+          a.answer({ turn: 0, content: '\n\nI look', tool_calls: [tool] }),
+          a.served({ turn: 0 }),
+          ...wholeCall(a, {
+            ...{ turn: 1, parent: 0, message: 1, cause: 'edited', fork: { call: 0, ids: 1 } },
+            news: [
+              { role: 'assistant', ...answer },
+              { role: 'user', content: 'on' },
+            ],
+          }),
+        ]),
+        { style: { columns: 200, colour: false } },
+      ).join('\n');
+    const own = { ...tool, id: 'toolu_7' };
+    assert.match(
+      edited({ content: '\n\nI look', tool_calls: [own] }),
+      /edited from call 0 at message 1: "call_0_0: bash.*" \/ "toolu_7: bash/,
+    );
+    assert.match(
+      edited({ content: 'I look', tool_calls: [tool] }),
+      /edited from call 0 at message 1: ".*\\n\\nI look.*" \/ ".*I look/,
+    );
+    assert.match(
+      edited({ content: 'I saw', tool_calls: [tool] }),
+      /edited from call 0 at message 1: ".*I look.*" \/ ".*I saw/,
+    );
+  });
+
   test('of one that failed says what it printed last, and that nothing trains by its head alone', () => {
     const failure = { turn: 1, type: 'AgentFailed', message: 'its program failed' };
     const rollout = rolloutOf([
