@@ -1,6 +1,5 @@
 import type { Asked, CallMessage } from '../model/calls/message.js';
 import type { Tools } from '../model/journal/agent-lines.js';
-import type { TemplateKwargs, ToolChoice } from './shaping.js';
 
 /** A request of an agent, whatever dialect it came in. */
 export interface AgentRequest {
@@ -15,6 +14,12 @@ export interface AgentRequest {
   asked: Asked;
   stream: boolean;
 }
+
+export const TOOL_CHOICES = ['auto', 'none', 'required'] as const;
+export type ToolChoice = (typeof TOOL_CHOICES)[number];
+
+/** What each argument of the chat template means. */
+export type TemplateKwargs = Readonly<Record<string, string>>;
 
 export const MOST_MESSAGES = 10_000;
 export const MOST_TOOLS = 512;

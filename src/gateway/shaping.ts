@@ -5,6 +5,8 @@ import { writeJson } from '../platform/json/kept.js';
 import { isRecord } from '../platform/json/object.js';
 import { meaningOfJson } from './meaning.js';
 import { badRequest } from './refusals.js';
+import type { TemplateKwargs, ToolChoice } from './request.js';
+import { TOOL_CHOICES } from './request.js';
 
 /** What shapes the prompt or the answer, and is not honoured, is refused by its field: a program that counts on it is wrong. */
 
@@ -72,13 +74,10 @@ export function checkShape(
   checkKwargs(body['chat_template_kwargs'], kwargs);
 }
 
-const CHOICES = ['auto', 'none', 'required'] as const;
-export type ToolChoice = (typeof CHOICES)[number];
-
 /** null: the body says nothing of it. */
 export function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice | null {
   if (tool_choice == null) return null;
-  const choice = CHOICES.find((one) => one === tool_choice);
+  const choice = TOOL_CHOICES.find((one) => one === tool_choice);
   if (choice !== undefined) return choice;
   throw unsupported('tool_choice', {
     expected: 'auto, none or required (which is noted), since no tool is forced',
@@ -86,9 +85,7 @@ export function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice |
   });
 }
 
-/** Those of the batch: what each means. */
-export type TemplateKwargs = Readonly<Record<string, string>>;
-
+/** What each of them means. */
 export const kwargsOf = (given: ForeignObject): TemplateKwargs =>
   Object.fromEntries(
     Object.entries(fieldsIn(given)).map(([name, value]) => [name, meaningOfJson(writeJson(value))]),

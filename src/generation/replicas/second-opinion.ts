@@ -1,11 +1,8 @@
-import { Fault, faultWith } from '../../model/faults.js';
+import { faultWith } from '../../model/faults.js';
 import type { Member } from './members.js';
+import { failedAtIt } from './watched-replica.js';
 
 /** A small request that another program wrote: one that two replicas answer with 500 is at fault itself, and neither is set aside. */
-
-/** Who answers so has read the request, or failed at reading it. */
-export const failedAtIt = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'GenerationUnavailable' && error.status === 500;
 
 interface Asking<T> {
   ask: (member: Member) => Promise<T>;

@@ -13,7 +13,6 @@ import type { PauseOver } from './pause-watch.js';
 import { createPauseWatch } from './pause-watch.js';
 import type { Health, HealthEvent } from './replica-health.js';
 import { HEALTHY, nextHealth } from './replica-health.js';
-import { failedAtIt } from './second-opinion.js';
 
 export interface WatchOptions {
   clock: Clock;
@@ -187,3 +186,7 @@ function keepHealth(service: GenerationService, { clock, random, changed }: Watc
 
 export const isUnavailable = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'GenerationUnavailable';
+
+/** It has read the request, or failed at reading it. */
+export const failedAtIt = (error: unknown): error is Fault =>
+  isUnavailable(error) && error.status === 500;
