@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { describe, test } from 'node:test';
 import type { Part } from '../../../../src/environments/agent/confinement.js';
 import { openLife, programs, run, shell, skip } from './program-bed.js';
+import { played } from './submit-bed.js';
 
 describe('in the sandbox of programs', { skip }, () => {
   test('a shell, git, Node.js, Python and a compiler work as outside', async (t) => {
@@ -143,4 +144,9 @@ if __name__ == '__main__':
     );
     assert.equal(seen[0], seen[1]);
   });
+});
+
+test('what a program prints stays as it is: its key is the word rollout', { skip }, async (t) => {
+  const { exit } = await played(t, { run: { command: ['sh', '-c', 'echo one rollout of many'] } });
+  assert.deepEqual([exit.code, exit.tail], [0, 'one rollout of many\n']);
 });
