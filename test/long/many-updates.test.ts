@@ -32,7 +32,7 @@ test('sixty updates reach a hundred rollouts in rounds, and the history stays sh
   for (let n = 0; n < 60; n++)
     await handle.executeUpdate('set_limits', { args: [{ max_rollout_turns: 100 + n }] });
   const last = bed.server.client.workflow.getHandle('budget/0-99');
-  await eventually('the last change to arrive', async () => {
+  await eventually({ what: 'the last change to arrive', timeout_ms: 900_000 }, async () => {
     const { events } = await last.fetchHistory();
     const heard = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
       signal?.signalName === 'limits' ? [String(signal.input?.payloads?.[0]?.data)] : [],
