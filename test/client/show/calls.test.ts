@@ -91,7 +91,7 @@ describe('the page of an agent', () => {
 
   test('says what an agent changed in a conversation: ids of its own, or blanks of an answer', () => {
     const question = { role: 'user', content: 'go' };
-    const edited = (answer: { content: string } & object) =>
+    const edited = (answer: { content: string; tool_calls?: (typeof tool)[] }) =>
       pageOf(
         rolloutOf([
           ...BEGUN,
