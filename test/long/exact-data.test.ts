@@ -141,7 +141,7 @@ describe('data of others', () => {
     const program = `
 import json, sys
 from durable_rollouts import Client
-batch = Client.connect().batch("${ID}")
+batch = Client.connect(task_queue="${QUEUE}").batch("${ID}")
 print(json.dumps([batch.wait(60)["metadata"], [row["extra_env_info"] for row in batch.rows()], batch.rows()[0]["column"]], separators=(",", ":")))
 `;
     const python = startPython(program, bed.server);

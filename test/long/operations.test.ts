@@ -276,7 +276,7 @@ describe('in the hands of an operator', { concurrency: 4 }, () => {
       'import logging',
       'from durable_rollouts import Client, RolloutFault',
       'logging.basicConfig(format="%(message)s")',
-      'batch = Client.connect().batch("paused-here")',
+      `batch = Client.connect(task_queue="${QUEUE}").batch("paused-here")`,
       'try: batch.progress()',
       'except RolloutFault as fault: print(fault.type, flush=True)',
       'for group in batch.groups(): print(len(group.rows), flush=True)',

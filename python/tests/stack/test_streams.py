@@ -211,6 +211,7 @@ class Policies(Scripted):
         given = {
             **{"version": 18, "weights": {"kind": "checkpoint", "path": "/ckpt/18"}, "mode": "wait", "drain_limit": "5s"},
             **{"cache": "reset", "order": "all", "max_unavailable": 1, "quorum": None, "probe": None, "pause_limit": "10m", "keep_adapters": 2},
+            **{"holder": None, "take_over": False},
         }
         self.assertEqual(status["updates"], [given, given])
         with self.assertRaisesRegex(durable_rollouts.PolicyUpdateFailed, "version: expected more"):
