@@ -223,10 +223,8 @@ export const BatchRequest = z
     min_valid: z
       .int()
       .nonnegative()
-      .default(1)
-      .describe(
-        'with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it never does',
-      ),
+      .default(0)
+      .describe('with fewer valid rollouts the batch fails after it has written its files'),
     rollout_workflows: z
       .boolean()
       .default(true)
@@ -254,7 +252,7 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
     priority: 3,
     share: 1,
     completion: { policy: 'complete' },
-    min_valid: 1,
+    min_valid: 0,
     rollout_workflows: true,
   };
 }
