@@ -3,8 +3,7 @@
 import inspect
 
 from .answers import CallFailed, to_flag, to_reward
-from .forms import text_of
-from .functions import by_name
+from .functions import by_name, text_of
 
 OWN = "wrapped"
 """What is ours in a rollout's state."""

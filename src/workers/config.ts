@@ -9,7 +9,6 @@ import { problemsWithHints } from '../model/unknown-fields.js';
 import { FORMATS } from '../model/results/arrow/formats.js';
 import { recordOf } from '../model/untrusted.js';
 import { placeOf } from '../platform/s3/bucket.js';
-import { isRecord } from '../platform/json/object.js';
 import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
 import { READERS } from '../platform/files.js';
@@ -212,9 +211,7 @@ export async function loadConfig(
     if (missing && isMissing) return NOTHING;
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
-  const read: unknown = parseYaml(textOf(bytes, file), file) ?? {};
-  // Who may do without the file brings environments, and may do without those in it, too.
-  const value = missing && isRecord(read) ? { environments: {}, ...read } : read;
+  const value = parseYaml(textOf(bytes, file), file) ?? {};
   const parsed = Config.safeParse(value);
   if (!parsed.success) {
     const found = problemsWithHints(parsed.error, { schema: Config, input: value });
