@@ -1,5 +1,6 @@
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import type { PassingProxy } from './passing-proxy.js';
+import { startPassingProxy } from './passing-proxy.js';
 
 /**
  * Passes requests on to an engine, and meddles with the events of its streams: event `at` comes twice, never, or behind
@@ -14,17 +15,14 @@ export interface Meddling {
   cut: number | null;
 }
 
-export interface MeddlingProxy {
-  base_url: string;
+export interface MeddlingProxy extends PassingProxy {
   /** What the next streams meet, one each; others pass as they are. */
   next: Meddling[];
   /** All events that the engine sent, stream by stream. */
   streams: string[][];
-  close: () => Promise<void>;
 }
 
 const STREAMED = ['/v1/completions', '/inference/v1/generate'];
-const OF_THE_CONNECTION = new Set(['host', 'connection', 'content-length', 'transfer-encoding']);
 
 interface Event {
   choices: {
@@ -48,66 +46,28 @@ export const tokensSent = (events: readonly string[]): [id: number, logprob: num
 
 /** `target`: the engine's base URL, with `/v1`. */
 export async function startMeddlingProxy(target: string): Promise<MeddlingProxy> {
-  const { origin } = new URL(target);
   const next: Meddling[] = [];
   const streams: string[][] = [];
-  const server = createServer((request, response) => {
-    const cut = new AbortController();
-    response.on('close', () => {
-      cut.abort();
-    });
-    void (async () => {
-      const parts: Buffer[] = [];
-      for await (const part of request) parts.push(part as Buffer);
-      const { method = 'GET', url = '/', headers } = request;
-      const passed = Object.entries(headers).filter(([name]) => !OF_THE_CONNECTION.has(name));
-      const answer = await fetch(`${origin}${url}`, {
-        method,
-        headers: Object.fromEntries(passed) as Record<string, string>,
-        ...(method === 'POST' && { body: Buffer.concat(parts) }),
-        signal: cut.signal,
-      });
-      const type = answer.headers.get('content-type') ?? 'application/json';
-      response.writeHead(answer.status, { 'content-type': type });
-      const isStream = STREAMED.includes(url) && type.startsWith('text/event-stream');
-      const meddling = isStream ? (next.shift() ?? null) : null;
-      if (isStream) streams.push([]);
-      const events = streams.at(-1) ?? [];
-      const pass = meddled(meddling, response);
-      let waiting = '';
-      const decoder = new TextDecoder();
-      for await (const part of answer.body ?? []) {
-        if (!isStream) {
-          response.write(part);
-          continue;
-        }
-        const pieces = (waiting + decoder.decode(part as Uint8Array, { stream: true })).split(
-          '\n\n',
-        );
-        waiting = pieces.pop() ?? '';
-        for (const event of pieces) {
-          events.push(event);
-          await pass(`${event}\n\n`);
-        }
+  const proxy = await startPassingProxy(target, async (body, { url, type, response }) => {
+    if (!STREAMED.includes(url) || !type.startsWith('text/event-stream')) {
+      for await (const part of body) response.write(part);
+      return;
+    }
+    const events: string[] = [];
+    streams.push(events);
+    const pass = meddled(next.shift() ?? null, response);
+    let waiting = '';
+    const decoder = new TextDecoder();
+    for await (const part of body) {
+      const pieces = (waiting + decoder.decode(part, { stream: true })).split('\n\n');
+      waiting = pieces.pop() ?? '';
+      for (const event of pieces) {
+        events.push(event);
+        await pass(`${event}\n\n`);
       }
-      response.end();
-    })().catch(() => response.destroy());
+    }
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  return {
-    base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    next,
-    streams,
-    close: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections();
-        server.close(() => {
-          resolve();
-        });
-      }),
-  };
+  return { ...proxy, next, streams };
 }
 
 /** Writes each event as the meddling wants it. */
