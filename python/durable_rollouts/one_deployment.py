@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import timedelta
 from typing import Any, Awaitable, Callable, Dict, List, Optional
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest
 from temporalio.client import (
     CancelWorkflowInput,
     Client as TemporalClient,
@@ -32,13 +29,12 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from .faults import OtherDeployment
+from .presence import pollers_of
 
 STORE_MEMO = "store_id"
 """The fact of a batch's or stream's memo that names the store of its deployment."""
 OWN_S = 5.0
 """How long a workflow that was found to be this deployment's own is not asked about again."""
-ANSWER = timedelta(seconds=2)
-"""For what the server answers at once."""
 STORE = re.compile(r"/store=([0-9a-f]+)(?=/|$)")
 """In the identity of a worker: the id of its store."""
 
@@ -152,16 +148,8 @@ class _Asking(OutboundInterceptor):
 
     async def _stores(self) -> List[str]:
         """Those of this deployment's workers. Empty: none runs, or the server does not say."""
-        request = DescribeTaskQueueRequest(
-            namespace=self._client.namespace,
-            task_queue=TaskQueue(name=self._task_queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-        try:
-            answer = await self._client.workflow_service.describe_task_queue(request, timeout=ANSWER)
-        except RPCError:
-            return []
-        return sorted({id for poller in answer.pollers for id in STORE.findall(poller.identity)})
+        pollers = await pollers_of(self._client, self._task_queue) or []
+        return sorted({id for poller in pollers for id in STORE.findall(poller.identity)})
 
 
 class _AskedFirst(WorkflowHistoryEventAsyncIterator):
