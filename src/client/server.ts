@@ -14,7 +14,7 @@ import { writeJson } from '../platform/json/kept.js';
 import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
 import { oneDeployment } from '../activities/contract/one-deployment.js';
 import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
-import { pausedText } from '../platform/workflow-status.js';
+import { onTaskQueue, pausedText } from '../platform/workflow-status.js';
 
 /** For connections to a server of this machine: fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -149,7 +149,7 @@ const serverOn = (
 
 /** The end of a search, for the workflows of one deployment. */
 export const onQueue = (taskQueue: string | undefined): string =>
-  taskQueue === undefined ? '' : ` AND TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  taskQueue === undefined ? '' : ` AND ${onTaskQueue(taskQueue)}`;
 
 /** Asks a workflow. Throws `WorkflowNotFoundError`, or an error that says that no worker answers. */
 export async function query<T>(

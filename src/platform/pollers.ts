@@ -1,4 +1,5 @@
 import { commonMs } from './waits/common-clock.js';
+import { onTaskQueue } from './workflow-status.js';
 
 /** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
 const TYPES = { workflow: 1, activity: 2 } as const;
@@ -85,7 +86,7 @@ async function workersOf(
 }
 
 const runningOn = (queues: readonly string[]): string => {
-  const of_one = queues.map((name) => `TaskQueue = '${name.replaceAll("'", "''")}'`);
+  const of_one = queues.map(onTaskQueue);
   return `(${of_one.join(' OR ')}) AND Status = 'Running'`;
 };
 

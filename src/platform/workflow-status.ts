@@ -25,6 +25,9 @@ export const isOpen = ({ status }: HasStatus): boolean => endOf(status.name) ===
 /** The same for searches: an older server refuses the name of a status that it does not know. */
 export const OPEN_IN_SEARCHES = 'CloseTime IS NULL';
 
+/** Likewise: of the workflows of one task queue. */
+export const onTaskQueue = (name: string): string => `TaskQueue = '${name.replaceAll("'", "''")}'`;
+
 export const isPaused = (status: string): boolean => status === 'PAUSED';
 
 /** That a workflow is paused, and the command that ends it, for people; null: it is not. */

@@ -1,4 +1,4 @@
-import type { Client } from '@temporalio/client';
+import { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { PolicyInput } from '../activities/contract/policy.js';
 import { lookAtReplica } from '../activities/policy/look-at-replica.js';
@@ -7,7 +7,8 @@ import { isForgotten, isOverdue, needsCare } from '../model/policy/care.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
-import { OtherDeployment } from '../activities/contract/one-deployment.js';
+import { dataConverter } from '../activities/contract/data-converter.js';
+import { OtherDeployment, oneDeployment } from '../activities/contract/one-deployment.js';
 import { isOpen } from '../platform/workflow-status.js';
 import type { GenerationPool } from '../activities/dependencies.js';
 import type { PolicyParts } from './controls.js';
@@ -23,9 +24,10 @@ export interface PolicyWorkflows {
 }
 
 export function reachPolicies(
-  client: Client,
+  anyones: Client,
   { task_queue, log }: { task_queue: string; log: Logger },
 ): PolicyWorkflows {
+  const client = ofDeployment(anyones, task_queue);
   return {
     sayPhase: async (service, news) => {
       try {
@@ -47,6 +49,14 @@ export function reachPolicies(
   };
 }
 
+/** Reaches workflows of this deployment alone. */
+function ofDeployment({ connection, options }: Client, taskQueue: string): Client {
+  const { namespace } = options;
+  const server = connection.workflowService;
+  const workflow = [oneDeployment({ server, namespace, taskQueue })];
+  return new Client({ connection, namespace, dataConverter, interceptors: { workflow } });
+}
+
 async function isRunning({ workflow }: Client, service: string): Promise<boolean> {
   try {
     return isOpen(await workflow.getHandle(policyId(service)).describe());
@@ -58,9 +68,12 @@ async function isRunning({ workflow }: Client, service: string): Promise<boolean
 }
 
 /** Whose policy runs for a service, if it is another deployment's; null: nobody's, or this one's. */
-export async function foreignPolicy(client: Client, service: string): Promise<string | null> {
+export async function foreignPolicy(
+  client: Client,
+  { service, task_queue }: { service: string; task_queue: string },
+): Promise<string | null> {
   try {
-    await isRunning(client, service);
+    await isRunning(ofDeployment(client, task_queue), service);
     return null;
   } catch (error) {
     if (error instanceof OtherDeployment) return error.message;

@@ -8,7 +8,6 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import { createActivities } from '../activities/index.js';
 import type { Gateway } from '../gateway/agent-session.js';
 import { describeError } from '../platform/errors.js';
-import { oneDeployment } from '../activities/contract/one-deployment.js';
 import type { StoreIds } from '../platform/pollers.js';
 import { REPORTS_EVERY_S } from '../platform/pollers.js';
 import { orAborted } from '../platform/waits/abort.js';
@@ -154,10 +153,9 @@ async function startWorkers(
     return null;
   }
   const { task_queue } = config.temporal;
-  const own = ownClient({ ...connected, taskQueue: task_queue });
-  const policies = reachPolicies(own, { task_queue, log });
+  const policies = reachPolicies(client, { task_queue, log });
   for (const service of Object.keys(config.generation)) {
-    const foreign = await foreignPolicy(own, service);
+    const foreign = await foreignPolicy(client, { service, task_queue });
     if (foreign !== null) throw new Error(foreign);
   }
   const temporal = askTemporal(client, { policies, log });
@@ -179,17 +177,6 @@ async function startWorkers(
     lookForOthers,
     workers: await createWorkers({ config, connected, activities, ids, run }),
   };
-}
-
-/** Reaches workflows of this deployment alone. */
-function ownClient({
-  connection,
-  namespace,
-  taskQueue,
-}: Pick<Connected, 'connection' | 'namespace'> & { taskQueue: string }): Client {
-  const server = connection.workflowService;
-  const workflow = [oneDeployment({ server, namespace, taskQueue })];
-  return new Client({ connection, namespace, dataConverter, interceptors: { workflow } });
 }
 
 /** A store that cannot be written now does not keep a worker from starting: rollouts say that they wait for it. */

@@ -4,6 +4,7 @@ import { describeError } from '../platform/errors.js';
 import type { Described } from '../platform/failing-task.js';
 import { failingTask, whyTaskFails } from '../platform/failing-task.js';
 import { commonMs } from '../platform/waits/common-clock.js';
+import { onTaskQueue } from '../platform/workflow-status.js';
 
 /** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */
 const PATIENCE_MS = 60 * 60_000;
@@ -16,7 +17,7 @@ const MOST_AT_ONCE = 20;
  * completes. An older server does not know it; then nothing is found.
  */
 const queryOf = (task_queue: string): string =>
-  `ExecutionStatus = 'Running' AND TaskQueue = '${task_queue.replaceAll("'", "''")}' AND WorkflowType IN ('rollout', 'rolloutSlice') AND TemporalReportedProblems IS NOT NULL`;
+  `ExecutionStatus = 'Running' AND ${onTaskQueue(task_queue)} AND WorkflowType IN ('rollout', 'rolloutSlice') AND TemporalReportedProblems IS NOT NULL`;
 
 /** Rollouts and slices of batches whose workflow tasks fail. */
 export interface StuckWorkflows {

@@ -2,13 +2,8 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { Client } from '@temporalio/client';
 import { pino } from 'pino';
-import {
-  OtherDeployment,
-  STORE_MEMO,
-  oneDeployment,
-} from '../../src/activities/contract/one-deployment.js';
+import { OtherDeployment, STORE_MEMO } from '../../src/activities/contract/one-deployment.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { openRuns } from '../../src/client/list/runs.js';
@@ -36,14 +31,6 @@ const skip = existsSync(trainerInstall(process.env).stamp)
   : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
 
 const log = pino({ level: 'silent' });
-
-/** As a worker has it. */
-function guarded({ client: { connection, options } }: OwnServer): Client {
-  const { namespace } = options;
-  const { workflowService } = connection;
-  const of = { server: workflowService, namespace, taskQueue: OURS };
-  return new Client({ connection, namespace, interceptors: { workflow: [oneDeployment(of)] } });
-}
 
 describe('an id that another deployment in the namespace has', () => {
   let directory: TemporaryDirectory;
@@ -163,10 +150,11 @@ describe('an id that another deployment in the namespace has', () => {
   });
 
   test('keeps a worker from serving its service: the message names both queues and the ways on', async () => {
-    const client = guarded(server);
-    assert.equal(await foreignPolicy(client, 'other'), null, 'nobody has it');
+    const { client } = server;
+    const of = (service: string) => foreignPolicy(client, { service, task_queue: OURS });
+    assert.equal(await of('other'), null, 'nobody has it');
     assert.match(
-      (await foreignPolicy(client, 'default')) ?? '',
+      (await of('default')) ?? '',
       /^policy\/default is another deployment's: its task queue is theirs, this one's is ours .*a namespace or a service name of its own/,
     );
     const policies = reachPolicies(client, { task_queue: OURS, log });
@@ -175,9 +163,12 @@ describe('an id that another deployment in the namespace has', () => {
 
   test('is free for a policy once that of the other deployment has ended, and is read by nobody', async () => {
     await server.client.workflow.getHandle('policy/default').terminate();
-    assert.equal(await foreignPolicy(guarded(server), 'default'), null);
+    assert.equal(
+      await foreignPolicy(server.client, { service: 'default', task_queue: OURS }),
+      null,
+    );
     await assert.rejects(policy.status(), OtherDeployment);
-    await reachPolicies(guarded(server), { task_queue: OURS, log }).wake('default');
+    await reachPolicies(server.client, { task_queue: OURS, log }).wake('default');
     const { taskQueue } = await server.client.workflow.getHandle('policy/default').describe();
     assert.equal(taskQueue, OURS);
   });

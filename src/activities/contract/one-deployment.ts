@@ -27,6 +27,10 @@ type Described = Pick<
   'workflowExecutionInfo'
 >;
 
+interface OfWorkflow {
+  workflowExecution: { workflowId?: string | null };
+}
+
 /** How long a workflow that was found to be this deployment's own is not asked about again. */
 const OWN_MS = 5000;
 
@@ -55,28 +59,23 @@ export function oneDeployment(own: Deployment): WorkflowClientInterceptor {
       if (!(error instanceof OtherDeployment) || error.isOpen) throw error;
     });
   };
+  const first = async <I extends OfWorkflow, R>(
+    input: I,
+    next: (input: I) => Promise<R>,
+  ): Promise<R> => {
+    await ask(input.workflowExecution.workflowId);
+    return await next(input);
+  };
   return {
     describe: async (input, next) => {
       const found = await next(input);
       await check({ workflowExecutionInfo: null, ...found });
       return found;
     },
-    query: async (input, next) => {
-      await ask(input.workflowExecution.workflowId);
-      return await next(input);
-    },
-    signal: async (input, next) => {
-      await ask(input.workflowExecution.workflowId);
-      await next(input);
-    },
-    startUpdate: async (input, next) => {
-      await ask(input.workflowExecution.workflowId);
-      return await next(input);
-    },
-    cancel: async (input, next) => {
-      await ask(input.workflowExecution.workflowId);
-      return await next(input);
-    },
+    query: first,
+    signal: first,
+    startUpdate: first,
+    cancel: first,
     signalWithStart: async (input, next) => {
       await askIfOpen(input.options.workflowId);
       return await next(input);

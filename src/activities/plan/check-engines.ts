@@ -2,6 +2,7 @@ import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Dependencies } from '../dependencies.js';
+import { isShared } from '../policy/one-engine.js';
 import type { Asked } from './asked-once.js';
 
 const QUESTION_MS = 10_000;
@@ -38,6 +39,6 @@ async function whySeveral(control: WeightControl, signal: AbortSignal): Promise<
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof Fault)) throw error;
-    return error.type === 'GenerationRejected' && error.status === null ? error.message : null;
+    return isShared(error) ? error.message : null;
   }
 }

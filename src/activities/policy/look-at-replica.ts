@@ -6,6 +6,7 @@ import { isUnchanged, withReplica } from '../../model/policy/record.js';
 import { viewOf } from '../../model/policy/view.js';
 import { canRestore } from '../../model/workflow-safe/policy.js';
 import type { PolicyService } from '../dependencies.js';
+import { isShared } from './one-engine.js';
 
 const QUESTION_MS = 10_000;
 
@@ -53,8 +54,6 @@ async function whatIsWrong(
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof Fault)) throw error;
-    return error.type === 'GenerationRejected' && error.status === null
-      ? error.message.replace(`${control.replica}: `, '')
-      : null;
+    return isShared(error) ? error.message.replace(`${control.replica}: `, '') : null;
   }
 }

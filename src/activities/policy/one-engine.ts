@@ -2,6 +2,10 @@ import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { refused } from './policy-view.js';
 
+/** Whether `asOne` says that several engines answer. A refused key has a status. */
+export const isShared = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'GenerationRejected' && error.status === null;
+
 /**
  * Throws for an engine that several URLs lead to: it would be paused, loaded and resumed twice at once, and its streams
  * have two labels. Processes are told apart by when they started and by their processor time, which one process has

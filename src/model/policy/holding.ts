@@ -31,9 +31,8 @@ export function refusalOfHolder(record: PolicyRecord | null, asking: Asking): st
   const { holder, take_over = false } = asking;
   if (take_over && holder === null) return 'take_over: expected a holder beside it, got none';
   if (record === null) return null;
-  const heir = holder === null ? null : heirOf(record, holder);
-  if (holder !== null && heir !== null)
-    return `holder: ${holderName(holder)} was superseded: incarnation ${JSON.stringify(heir)} has its name now`;
+  const superseded = holder === null ? null : refusalOfSuperseded(record, holder);
+  if (superseded !== null) return superseded;
   const hold = heldBy(record, asking);
   if (hold === null || hold.name === holder?.name || take_over) return null;
   const { name, since } = hold;
@@ -41,11 +40,15 @@ export function refusalOfHolder(record: PolicyRecord | null, asking: Asking): st
   return `holder: ${JSON.stringify(name)} has held the service since ${timeOf(since)}, and was last heard at ${timeOf(heardAt(hold, asking.heard))}; got ${got}. A hold ends ${HOLD_MS / 60_000} min after its last sign of life, or by \`release\` of ${JSON.stringify(name)}; \`publish\` or \`begin\` with \`take_over\` takes the service from it`;
 }
 
-/** Who has its name now; null: itself, or nobody. */
-function heirOf({ holding: { incarnations } }: PolicyRecord, holder: Holder): string | null {
-  const own = incarnations.findIndex((one) => isHolder(one, holder));
-  const last = incarnations.findLast(({ name }) => name === holder.name);
-  return own === -1 || last === undefined || isHolder(last, holder) ? null : last.incarnation;
+/** null: nobody else has its name now. */
+function refusalOfSuperseded(
+  { holding: { incarnations } }: PolicyRecord,
+  holder: Holder,
+): string | null {
+  const isKnown = incarnations.some((one) => isHolder(one, holder));
+  const heir = incarnations.findLast(({ name }) => name === holder.name);
+  if (!isKnown || heir === undefined || isHolder(heir, holder)) return null;
+  return `holder: ${holderName(holder)} was superseded: incarnation ${JSON.stringify(heir.incarnation)} has its name now`;
 }
 
 /** null: nobody, or who did has been silent for too long. */
@@ -101,9 +104,8 @@ export function refusalOfRelease(
   if (record === null) return null;
   const { hold } = record.holding;
   const given = incarnation === null ? null : { name, incarnation };
-  const heir = given === null ? null : heirOf(record, given);
-  if (given !== null && heir !== null)
-    return `holder: ${holderName(given)} was superseded: incarnation ${JSON.stringify(heir)} has its name now`;
+  const superseded = given === null ? null : refusalOfSuperseded(record, given);
+  if (superseded !== null) return superseded;
   if (hold === null || hold.name === name) return null;
   return `holder: expected ${JSON.stringify(hold.name)}, which has held the service since ${timeOf(hold.since)}, got ${JSON.stringify(name)}`;
 }

@@ -12,34 +12,33 @@ const TRIES = 200;
  * listen there. `folder`: of the claims.
  */
 export async function takePort(from: number, folder = claims()): Promise<number> {
-  if (from === 0) return await anyFreePort();
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  for (let port = from; port < from + TRIES && port < 65_536; port++) {
-    if ((await listenOn(port)) === null) continue;
+  return await firstPort(from, async (port) => {
+    if (!(await isFree(port))) return false;
+    await mkdir(folder, { recursive: true, mode: 0o700 });
     const { release } = await claimFile(path.join(folder, String(port)));
-    if (release === null) continue;
-    if ((await listenOn(port)) !== null) return port;
+    if (release === null) return false;
+    if (await isFree(port)) return true;
     await release();
-  }
-  throw none(from);
+    return false;
+  });
 }
 
 const claims = (): string => path.join(tmpdir(), `durable-rollouts-ports-${userInfo().uid}`);
 
 /**
- * The first port from `from` on with no listener on 127.0.0.1; 0: any. Ports in `taken` are assigned already. Nothing
- * reserves the port, so a caller that loses the race starts over.
+ * The first port from `from` on with no listener on 127.0.0.1; 0: any. Nothing reserves the port, so a caller that loses
+ * the race starts over.
  */
-export async function firstFreePort(from: number, taken: readonly number[] = []): Promise<number> {
+export const firstFreePort = (from: number): Promise<number> => firstPort(from, isFree);
+
+async function firstPort(from: number, fits: (port: number) => Promise<boolean>): Promise<number> {
   if (from === 0) return await anyFreePort();
-  for (let port = from; port < from + TRIES && port < 65_536; port++) {
-    if (!taken.includes(port) && (await listenOn(port)) !== null) return port;
-  }
-  throw none(from);
+  for (let port = from; port < from + TRIES && port < 65_536; port++)
+    if (await fits(port)) return port;
+  throw new Error(`no free port on 127.0.0.1 from ${from} to ${from + TRIES - 1}`);
 }
 
-const none = (from: number): Error =>
-  new Error(`no free port on 127.0.0.1 from ${from} to ${from + TRIES - 1}`);
+const isFree = async (port: number): Promise<boolean> => (await listenOn(port)) !== null;
 
 async function anyFreePort(): Promise<number> {
   const port = await listenOn(0);

@@ -1,4 +1,5 @@
 import type { GenerationPool } from '../../activities/dependencies.js';
+import { isShared } from '../../activities/policy/one-engine.js';
 import type { DescribedReplica, GenerationService } from '../../generation/generation-service.js';
 import { probeRequest } from '../../generation/logprobs-probe.js';
 import { refusedKey } from '../../model/refused-key.js';
@@ -145,9 +146,7 @@ async function checkIsOne(
     await control.asOne({ starts: true }, { within_ms, signal: AbortSignal.timeout(within_ms) });
     return [];
   } catch (error) {
-    const isSeveral =
-      error instanceof Fault && error.type === 'GenerationRejected' && error.status === null;
-    return isSeveral ? [{ part, state: 'broken', what: saidOf(error, url) }] : [];
+    return isShared(error) ? [{ part, state: 'broken', what: saidOf(error, url) }] : [];
   }
 }
 

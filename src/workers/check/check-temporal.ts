@@ -1,5 +1,4 @@
 import { Client, Connection } from '@temporalio/client';
-import { oneDeployment } from '../../activities/contract/one-deployment.js';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import { clockAhead } from '../../platform/server-clock.js';
@@ -80,14 +79,12 @@ async function askServer(
 
 /** A service whose policy is another deployment's. A worker would refuse to start. */
 async function checkPolicies(
-  { workflowService: server, connection, options: { namespace } }: Client,
-  { generation, temporal: { task_queue: taskQueue } }: Config,
+  client: Client,
+  { generation, temporal: { task_queue } }: Config,
 ): Promise<Finding[]> {
-  const workflow = [oneDeployment({ server, namespace, taskQueue })];
-  const client = new Client({ connection, namespace, interceptors: { workflow } });
   const found: Finding[] = [];
   for (const service of Object.keys(generation)) {
-    const what = await foreignPolicy(client, service).catch(() => null);
+    const what = await foreignPolicy(client, { service, task_queue }).catch(() => null);
     if (what !== null) found.push({ part: `generation.${service}`, state: 'broken', what });
   }
   return found;

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { whyTaskFails } from '../../platform/failing-task.js';
-import { OPEN_IN_SEARCHES, whyPaused } from '../../platform/workflow-status.js';
+import { OPEN_IN_SEARCHES, onTaskQueue, whyPaused } from '../../platform/workflow-status.js';
 import type { Finding } from './finding.js';
 
 /** Each costs a call. What keeps one from going on keeps most of them. */
@@ -11,7 +11,7 @@ const TYPES = "('rolloutBatch', 'rolloutStream', 'policy', 'rollout')";
 /** Open workflows of a task queue that cannot go on by themselves: paused, or their workflow task fails. */
 export async function checkWorkflows(client: Client, taskQueue: string): Promise<Finding[]> {
   const found: Finding[] = [];
-  const query = `TaskQueue = '${taskQueue.replaceAll("'", "''")}' AND WorkflowType IN ${TYPES} AND ${OPEN_IN_SEARCHES}`;
+  const query = `${onTaskQueue(taskQueue)} AND WorkflowType IN ${TYPES} AND ${OPEN_IN_SEARCHES}`;
   let looked = 0;
   for await (const { workflowId, runId } of client.workflow.list({ query })) {
     if (looked++ === MOST_LOOKED_AT) break;

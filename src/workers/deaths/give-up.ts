@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { processOf } from '../../platform/pollers.js';
-import { OPEN_IN_SEARCHES } from '../../platform/workflow-status.js';
+import { OPEN_IN_SEARCHES, onTaskQueue } from '../../platform/workflow-status.js';
 
 /** temporal.api.enums.v1.PendingActivityState: those in which a worker has the activity. */
 const RUNNING: ReadonlySet<number> = new Set([2, 3, 5]);
@@ -30,7 +30,7 @@ export interface RunningActivities {
 
 export function reachActivities(client: Client, task_queue: string): RunningActivities {
   const { workflow, activity } = client;
-  const query = `TaskQueue = '${task_queue.replaceAll("'", "''")}' AND ${OPEN_IN_SEARCHES}`;
+  const query = `${onTaskQueue(task_queue)} AND ${OPEN_IN_SEARCHES}`;
   return {
     workflows: () => workflow.list({ query }),
     describe: async ({ workflowId, runId }) =>
