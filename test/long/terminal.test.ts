@@ -135,7 +135,7 @@ describe('without a temporal.yaml', () => {
   });
 
   test('a stream that is watched like a batch is one, and the command that shows it is named', async () => {
-    const place = { workflowId: 'flowing', taskQueue: 'without-workers' };
+    const place = { workflowId: 'flowing', taskQueue: 'rollouts' };
     await server.client.workflow.start('rolloutStream', { ...place, args: [{}] });
     const { code, output } = await run(['watch', 'flowing']);
     assert.match(
@@ -146,7 +146,7 @@ describe('without a temporal.yaml', () => {
   });
 
   test('a stream without a worker is an error that says so, in time', async () => {
-    const place = { workflowId: 'lonely', taskQueue: 'without-workers' };
+    const place = { workflowId: 'lonely', taskQueue: 'rollouts' };
     await server.client.workflow.start('rolloutStream', { ...place, args: [{}] });
     const { code, output } = await run(['stream', 'status', '--id', 'lonely']);
     assert.match(output, /^no worker answers for lonely; is one running on its task queue\?/);
@@ -180,10 +180,10 @@ describe('without a temporal.yaml', () => {
   };
 
   test('the result of a batch that no worker plays is waited for, and stderr says so', async () => {
-    const place = { workflowId: 'unplayed', taskQueue: 'without-workers' };
+    const place = { workflowId: 'unplayed', taskQueue: 'rollouts' };
     await server.client.workflow.start('rolloutBatch', { ...place, args: [{}] });
     const expected =
-      /^unplayed open, no worker answers for unplayed; is one running on task queue without-workers\?/m;
+      /^unplayed open, no worker answers for unplayed; is one running on task queue rollouts\?/m;
     const { code, output, stdout } = await interruptedAfter(expected, {
       args: ['result', 'unplayed'],
     });
