@@ -30,6 +30,11 @@ export interface Attempt {
   signal: AbortSignal;
   /** Milliseconds since the activity was first scheduled, without those in which no replica served. */
   elapsed_ms: () => number;
+  /**
+   * Milliseconds until this attempt in which none gave a sign: the task was lost on its way to a worker, or its worker
+   * died at once.
+   */
+  lost_ms: number;
   /** The position of a predecessor. Set it to the position of this attempt. */
   checkpoint: unknown;
   /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
@@ -181,6 +186,7 @@ function attemptOf(
     number: info.attempt,
     signal: context.cancellationSignal,
     elapsed_ms: elapsedOf(info, held),
+    lost_ms: lostOf(info),
     get checkpoint() {
       return details.checkpoint;
     },
@@ -250,6 +256,17 @@ function elapsedOf(
   const began = performance.now();
   return () => waited_ms + performance.now() - began - held.ms();
 }
+
+/** An attempt that fails says why in a last heartbeat. */
+const lostOf = ({
+  attempt,
+  heartbeatDetails,
+  scheduledTimestampMs,
+  currentAttemptScheduledTimestampMs,
+}: Info): number =>
+  attempt > 1 && heartbeatDetails === undefined
+    ? currentAttemptScheduledTimestampMs - scheduledTimestampMs
+    : 0;
 
 /** The start of a wait that no journal counts. */
 function sinceOf(details: HeartbeatDetails): string {

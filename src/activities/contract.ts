@@ -116,6 +116,12 @@ export interface RolloutsSeen {
   took_ms: number;
 }
 
+/** What the namespace cannot list. */
+interface Unlisted {
+  /** Search attributes that it has no room for; absent: none. */
+  unlisted?: readonly string[];
+}
+
 /** What lists and views show of a rollout. */
 export interface RolloutFacts {
   task_name: string;
@@ -124,7 +130,7 @@ export interface RolloutFacts {
   agent?: AgentFacts;
 }
 
-export interface RolloutPlan extends RolloutRef, RolloutFacts {
+export interface RolloutPlan extends RolloutRef, RolloutFacts, Unlisted {
   /** In turn slices, one activity each (an agent: one for the whole rollout), or by turns, two activities each. */
   plays: 'in_slices' | 'by_turns';
   heartbeat_timeout_ms: number;
@@ -187,7 +193,7 @@ export interface FinishRollout {
 /** For all rollouts of a batch or a stream, or for one: the raw input of its workflow. */
 export type SetLimits = { limits: LimitsChange } & ({ batch_id: string } | { rollout: unknown });
 
-export interface FinishedRollout {
+export interface FinishedRollout extends Unlisted {
   result: RolloutResult;
   /** For an end that is not valid, as the journal has it. */
   failure: FailureFacts | null;

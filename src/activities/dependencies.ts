@@ -41,6 +41,8 @@ export interface Dependencies {
   known: KnownNames;
   attempt: RunAttempt;
   deployment: Deployment;
+  /** Search attributes that the namespace has no room for. */
+  unlisted: () => readonly string[];
   /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */
   countOpenRollouts: (batchId: string) => Promise<number>;
   /**

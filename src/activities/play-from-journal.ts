@@ -20,7 +20,8 @@ import { placeIn, progressOf } from './report.js';
 const LEAST_HELD_BYTES = 16_384;
 
 /** The rollout that an attempt plays, and the activity under which it claims the journal. */
-export interface Playing extends Omit<Hold, 'journal' | 'idles'>, Pick<Attempt, 'number'> {
+export interface Playing
+  extends Omit<Hold, 'journal' | 'idles'>, Pick<Attempt, 'number' | 'lost_ms'> {
   ref: RolloutRef;
   by: Claimant;
   /** Plays on from where the journal is. Not called for a rollout that has ended. */
@@ -35,7 +36,7 @@ export interface Playing extends Omit<Hold, 'journal' | 'idles'>, Pick<Attempt, 
  * then the caller's reason. Returns the resulting trajectory.
  */
 export async function playFromJournal(
-  { ref, by, play, otherwise, number, ...given }: Playing,
+  { ref, by, play, otherwise, number, lost_ms, ...given }: Playing,
   dependencies: Dependencies,
 ): Promise<Trajectory> {
   const { store, folds } = dependencies;
@@ -46,7 +47,8 @@ export async function playFromJournal(
       // Before the fold, only the journal's size is known.
       const expected = LEAST_HELD_BYTES + (await store.journalSize(ref));
       await share.take(expected, attempt.signal);
-      const claimed = await store.claim(ref, { attempt: number, ...by });
+      const lost = lost_ms > 0 ? { lost_s: lost_ms / 1000 } : {};
+      const claimed = await store.claim(ref, { attempt: number, ...lost, ...by });
       const journal = counted(claimed, { share, expected, signal: attempt.signal });
       try {
         const { trajectory } = journal;

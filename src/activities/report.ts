@@ -14,6 +14,7 @@ import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
 import type { Place } from './attempt.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
+import type { Dependencies } from './dependencies.js';
 
 const PREVIEW_LENGTH = 120;
 
@@ -55,6 +56,14 @@ export function factsOf(trajectory: Trajectory): RolloutFacts | null {
   const next = attempt_index + agent.attempts;
   const attempt = end === null ? next : (agent.run?.attempt ?? next);
   return { ...facts, agent: { name: sample.agent, task_index, rollout_index, attempt } };
+}
+
+/** For a plan or an end. */
+export function unlistedOf({ unlisted }: Pick<Dependencies, 'unlisted'>): {
+  unlisted?: readonly string[];
+} {
+  const names = unlisted();
+  return names.length === 0 ? {} : { unlisted: names };
 }
 
 /** The result of workflow `rollout`. */

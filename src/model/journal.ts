@@ -126,6 +126,8 @@ const ClaimLine = z.object({
   reopen: z.boolean(),
   /** They replace the settings of `start` from here on. */
   limits: ChangedLimits.exactOptional(),
+  /** Seconds before it in which no attempt of its task gave a sign. */
+  lost_s: z.number().exactOptional(),
   /** Set by a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
   /** Of `openRollout` and `finishRollout`: the workflow's run. What a run has finished it does not open again. */

@@ -141,6 +141,8 @@ export interface Claimant {
   /** Default 1, the first. */
   attempt?: number;
   reopen?: boolean;
+  /** Seconds before it in which no attempt of its task gave a sign. */
+  lost_s?: number;
   /** Changed while the rollout runs; they apply from this claim on. */
   limits?: TurnLimits;
   /** For a replacement: the repeat that failed. */

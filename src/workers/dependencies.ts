@@ -35,8 +35,11 @@ export function createDependencies(
     parts,
     temporal,
     gateway = null,
+    unlisted = () => [],
     seen = false,
-  }: { parts: Parts; temporal: Temporal; seen?: boolean } & Partial<Pick<Dependencies, 'gateway'>>,
+  }: { parts: Parts; temporal: Temporal; seen?: boolean } & Partial<
+    Pick<Dependencies, 'gateway' | 'unlisted'>
+  >,
 ): Dependencies {
   return {
     store: parts.store,
@@ -62,6 +65,7 @@ export function createDependencies(
       heartbeat_grows: seen && config.worker.heartbeat_timeout === null,
       generation_queue: generationQueue(config),
     },
+    unlisted,
     countOpenRollouts: temporal.countOpenRollouts,
     waitOf: temporal.waitOf,
     waitOfQueue: temporal.waitOfQueue,

@@ -30,13 +30,11 @@ import { createParts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { foreignPolicy, keepPolicies, reachPolicies } from './policies.js';
 import { probeParts } from './probe-parts.js';
-import { ensureSearchAttributes } from './search-attributes.js';
+import type { KnownAttributes } from './search-attributes.js';
+import { keepAttributes, knowAttributes } from './search-attributes.js';
 import type { StuckWorkflows } from './stuck.js';
 import { keepUnstuck, reachStuck } from './stuck.js';
 import { createWorkers } from './worker.js';
-
-/** A replaced server (a new database) is noticed within this time. */
-const RECHECK_MS = 15_000;
 
 /**
  * Runs a worker until it receives the signal to end; `listen` begins to wait for that. It is called after the
@@ -69,7 +67,8 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected, gateway, policies, stuck, endDeaths, lookForOthers } = started;
+  const { workers, connected, gateway, policies, stuck, endDeaths, lookForOthers, attributes } =
+    started;
   const { connection, address, namespace } = connected;
   // A gateway alone has no tasks.
   const running =
@@ -78,9 +77,9 @@ async function runParts(
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   signal.addEventListener('abort', shutDown);
-  const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
+  const endAttributes = await keepAttributes(connection, { namespace, attributes, log });
   const endCare = keepPolicies(parts, { workflows: policies, log });
-  const endLooks = upserts(config) ? keepUnstuck(stuck, log) : undefined;
+  const endLooks = upserts(config) ? keepUnstuck(stuck, { log, attributes }) : undefined;
   const endClocks = keepClock(config, log);
   const endCompares = keepOneStore(lookForOthers, log);
   log.info(
@@ -96,7 +95,7 @@ async function runParts(
   try {
     await Promise.all(running);
   } finally {
-    clearInterval(recheck);
+    endAttributes();
     endClocks();
     endCare();
     endLooks?.();
@@ -125,6 +124,7 @@ async function startWorkers(
   endDeaths: () => void;
   /** Workers of the same queues with other stores. */
   lookForOthers: () => Promise<OtherStore[]>;
+  attributes: KnownAttributes;
   workers: Worker[];
 } | null> {
   const say = (line: string): void => {
@@ -138,7 +138,11 @@ async function startWorkers(
   const { run, deployed } = await reachDeployed(client, config);
   // Before all else: what this worker has left behind in its last life waits for it.
   const endDeaths = keepDeaths(deployed, log);
-  if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
+  const attributes = await knowAttributes(connection, {
+    namespace,
+    upserts: upserts(config),
+    log,
+  });
   await compareClocks(config, log);
   const ids = await idsOf(parts, { config, log });
   const lookForOthers = async (): Promise<OtherStore[]> => {
@@ -164,6 +168,7 @@ async function startWorkers(
     parts,
     temporal,
     gateway,
+    unlisted: attributes.unlisted,
     seen: deployed.reports !== null,
   });
   const activities = createActivities(dependencies);
@@ -175,6 +180,7 @@ async function startWorkers(
     stuck,
     endDeaths,
     lookForOthers,
+    attributes,
     workers: await createWorkers({ config, connected, activities, ids, run }),
   };
 }
@@ -220,23 +226,4 @@ function installRuntime(log: Logger): void {
       else log.warn(meta ?? {}, message);
     }),
   });
-}
-
-function keepSearchAttributes({
-  connected,
-  log,
-}: {
-  connected: Connected;
-  log: Logger;
-}): NodeJS.Timeout {
-  return setInterval(() => {
-    ensureSearchAttributes(connected.connection, { namespace: connected.namespace }).then(
-      (added) => {
-        if (added.length > 0) log.info({ added }, 'registered search attributes');
-      },
-      (error: unknown) => {
-        log.warn(`search attributes not checked: ${describeError(error)}`);
-      },
-    );
-  }, RECHECK_MS);
 }

@@ -1,54 +1,139 @@
 import type { NativeConnection } from '@temporalio/worker';
+import type { Logger } from 'pino';
+import type { SearchAttribute } from '../model/workflow-safe/search-attributes.js';
 import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
+import { describeError } from '../platform/errors.js';
 
 /** temporal.api.enums.v1.IndexedValueType. */
 const INDEXED_VALUE_TYPE = { KEYWORD: 2, INT: 3, DOUBLE: 4 } as const;
 const CLI_TYPE = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
+/** Of gRPC. The server answers the first where there is no slot left of the type. */
+const [INVALID_ARGUMENT, ALREADY_EXISTS] = [3, 6];
 
-/**
- * Registers the search attributes that the namespace lacks: a workflow that upserts an unknown one hangs. If the server
- * refuses, the error contains the commands for an operator. Returns the names that were added.
- */
-export async function ensureSearchAttributes(
-  { operatorService }: Operator,
-  { namespace }: { namespace: string },
-): Promise<string[]> {
-  const missing = await missingSearchAttributes({ operatorService }, { namespace });
-  if (missing.length === 0) return [];
-  const searchAttributes = Object.fromEntries(
-    missing.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
-  );
-  await operatorService
-    .addSearchAttributes({ namespace, searchAttributes })
-    .catch((cause: unknown) => {
-      const what = `the server does not let this worker add what namespace ${namespace} lacks, the search attributes`;
-      throw refused(what, { cause, namespace, attributes: missing });
-    });
-  return missing.map(({ name }) => name);
+/** A replaced server (a new database) is noticed within this time. */
+const RECHECK_MS = 15_000;
+
+/** The namespace's search attributes, as this process saw them last. */
+export interface KnownAttributes {
+  /** Those that the namespace has no room for: rollouts are played without them. */
+  unlisted: () => readonly string[];
+  /** Looks again, and adds what is missing. */
+  look: () => Promise<void>;
 }
 
-type Operator = Pick<NativeConnection, 'operatorService'>;
+type Asked = Pick<NativeConnection, 'operatorService' | 'workflowService'>;
 
-/** Rejects if the server does not answer this, or has one of another type. */
-export async function missingSearchAttributes(
-  { operatorService }: Operator,
+/**
+ * Registers the search attributes that the namespace lacks: the workflow task of an upsert that it does not know fails.
+ * Those without room are done without. If the server refuses for another reason, the error contains the commands for an
+ * operator; a process without workflows (`upserts`) does without them too.
+ */
+export async function knowAttributes(
+  { operatorService }: Pick<Asked, 'operatorService'>,
+  { namespace, upserts, log }: { namespace: string; upserts: boolean; log: Log },
+): Promise<KnownAttributes> {
+  let unlisted: readonly string[] = [];
+  const look = async (): Promise<void> => {
+    const { added, roomless } = await addMissing({ operatorService }, { namespace });
+    if (added.length > 0) log.info({ added }, 'registered search attributes');
+    const isNews = roomless.some(({ name }) => !unlisted.includes(name));
+    unlisted = roomless.map(({ name }) => name);
+    if (isNews) log.warn(withoutText(roomless, namespace));
+  };
+  await look().catch((error: unknown) => {
+    if (upserts) throw error;
+    log.debug(`search attributes not checked: ${describeError(error)}`);
+  });
+  return { unlisted: () => unlisted, look };
+}
+
+type Log = Pick<Logger, 'info' | 'warn' | 'debug'>;
+
+/**
+ * Looks again when the namespace is another one: its server has a new database. Each look at the attributes themselves
+ * leaves a connection open in some servers (temporalio/temporal#11289), so it is not for every quarter of a minute.
+ * Returns a function that ends it.
+ */
+export async function keepAttributes(
+  { workflowService }: Pick<Asked, 'workflowService'>,
+  { namespace, attributes, log }: { namespace: string; attributes: KnownAttributes; log: Log },
+): Promise<() => void> {
+  const idNow = async (): Promise<string> =>
+    (await workflowService.describeNamespace({ namespace })).namespaceInfo?.id ?? '';
+  let known = await idNow().catch(() => '');
+  const lookIfNew = async (): Promise<void> => {
+    const id = await idNow();
+    if (id === known) return;
+    await attributes.look();
+    known = id;
+  };
+  const looking = setInterval(() => {
+    lookIfNew().catch((error: unknown) => {
+      log.warn(`search attributes not checked: ${describeError(error)}`);
+    });
+  }, RECHECK_MS);
+  return () => {
+    clearInterval(looking);
+  };
+}
+
+/** Without room: those without a free slot, and those that somebody has with another type. */
+async function addMissing(
+  { operatorService }: Pick<Asked, 'operatorService'>,
   { namespace }: { namespace: string },
-): Promise<(typeof SEARCH_ATTRIBUTES)[number][]> {
+): Promise<{ added: string[]; roomless: readonly SearchAttribute[] }> {
+  const { missing, taken } = await lookAtAttributes({ operatorService }, { namespace });
+  const add = async (attributes: readonly SearchAttribute[]): Promise<number | null> => {
+    const searchAttributes = Object.fromEntries(
+      attributes.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
+    );
+    try {
+      await operatorService.addSearchAttributes({ namespace, searchAttributes });
+      return null;
+    } catch (cause) {
+      const { code } = Object(cause) as { code?: number };
+      if (code === INVALID_ARGUMENT || code === ALREADY_EXISTS) return code;
+      const what = `the server does not let this worker add what namespace ${namespace} lacks, the search attributes`;
+      throw refused(what, { cause, namespace, attributes: missing });
+    }
+  };
+  if (missing.length === 0 || (await add(missing)) === null)
+    return { added: missing.map(({ name }) => name), roomless: taken };
+  // It adds all or none.
+  const roomless = [...taken];
+  const added: string[] = [];
+  for (const one of missing) {
+    const refusal = await add([one]);
+    if (refusal === INVALID_ARGUMENT) roomless.push(one);
+    if (refusal === null) added.push(one.name);
+  }
+  return { added, roomless };
+}
+
+/** Those that are not there, and those that are there with another type. Rejects if the server does not answer this. */
+export async function lookAtAttributes(
+  { operatorService }: Pick<Asked, 'operatorService'>,
+  { namespace }: { namespace: string },
+): Promise<{ missing: SearchAttribute[]; taken: SearchAttribute[] }> {
   const { customAttributes } = await operatorService
     .listSearchAttributes({ namespace })
     .catch((cause: unknown) => {
       const what = `the server does not tell this worker the search attributes of namespace ${namespace}; it needs`;
       throw refused(what, { cause, namespace, attributes: SEARCH_ATTRIBUTES });
     });
-  for (const { name, type } of SEARCH_ATTRIBUTES) {
-    const there: number | undefined = customAttributes[name];
-    if (there !== undefined && there !== INDEXED_VALUE_TYPE[type]) {
-      throw new Error(
-        `search attribute ${name} of namespace ${namespace} is not a ${CLI_TYPE[type]}; remove it, or use another namespace`,
-      );
-    }
-  }
-  return SEARCH_ATTRIBUTES.filter(({ name }) => !(name in customAttributes));
+  const typeOf = ({ name }: SearchAttribute): number | undefined => customAttributes[name];
+  return {
+    missing: SEARCH_ATTRIBUTES.filter((one) => typeOf(one) === undefined),
+    taken: SEARCH_ATTRIBUTES.filter(
+      (one) => ![undefined, INDEXED_VALUE_TYPE[one.type]].includes(typeOf(one)),
+    ),
+  };
+}
+
+/** What rollouts are played without, and how to have it after all. */
+export function withoutText(attributes: readonly SearchAttribute[], namespace: string): string {
+  const names = attributes.map(({ name, type }) => `${name} (${CLI_TYPE[type]})`).join(', ');
+  return `namespace ${namespace} has no room for search attributes ${names}: lists cannot be filtered by them; to have them, free a slot of the type or use another namespace, and restart the workers`;
 }
 
 function refused(
@@ -57,19 +142,14 @@ function refused(
     cause,
     namespace,
     attributes,
-  }: {
-    cause: unknown;
-    namespace: string;
-    attributes: readonly (typeof SEARCH_ATTRIBUTES)[number][];
-  },
+  }: { cause: unknown; namespace: string; attributes: readonly SearchAttribute[] },
 ): Error {
   const commands = attributes.map(
     ({ name, type }) =>
       `  temporal operator search-attribute create --namespace ${namespace} --name ${name} --type ${CLI_TYPE[type]}`,
   );
   const names = attributes.map(({ name }) => name).join(', ');
-  return new Error(
-    `${what} ${names}. Free the slots or ask an operator to type:\n${commands.join('\n')}`,
-    { cause },
-  );
+  return new Error(`${what} ${names}. Ask an operator to type:\n${commands.join('\n')}`, {
+    cause,
+  });
 }

@@ -5,6 +5,7 @@ import type { Described } from '../platform/failing-task.js';
 import { failingTask, whyTaskFails } from '../platform/failing-task.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 import { onTaskQueue } from '../platform/workflow-status.js';
+import type { KnownAttributes } from './search-attributes.js';
 
 /** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */
 const PATIENCE_MS = 60 * 60_000;
@@ -55,7 +56,11 @@ export function reachStuck(client: Client, task_queue: string): StuckWorkflows {
  */
 export async function endStuck(
   workflows: StuckWorkflows,
-  { log, now_ms }: { log: Pick<Logger, 'error'>; now_ms: number },
+  {
+    log,
+    attributes,
+    now_ms,
+  }: { log: Pick<Logger, 'error'>; attributes: Pick<KnownAttributes, 'look'>; now_ms: number },
 ): Promise<void> {
   let seen = 0;
   for await (const one of workflows.list()) {
@@ -67,14 +72,19 @@ export async function endStuck(
     const { seconds } = described.pendingWorkflowTask?.originalScheduledTime ?? {};
     const failing_ms = now_ms - Number(seconds ?? now_ms / 1000) * 1000;
     log.error({ workflow_id: one.workflowId }, why);
+    // Somebody has removed one.
+    if (/search attribute/i.test(why)) await attributes.look();
     if (failing_ms >= PATIENCE_MS) await workflows.terminate(one, why);
   }
 }
 
 /** Returns a function that ends the looks. */
-export function keepUnstuck(workflows: StuckWorkflows, log: Logger): () => void {
+export function keepUnstuck(
+  workflows: StuckWorkflows,
+  { log, attributes }: { log: Logger; attributes: KnownAttributes },
+): () => void {
   const looking = setInterval(() => {
-    endStuck(workflows, { log, now_ms: commonMs() }).catch((error: unknown) => {
+    endStuck(workflows, { log, attributes, now_ms: commonMs() }).catch((error: unknown) => {
       log.debug(`workflows whose tasks fail are not known: ${describeError(error)}`);
     });
   }, LOOK_MS);

@@ -72,7 +72,7 @@ export const WorkerSettings = z
     heartbeat_timeout: Duration.nullable()
       .default(null)
       .describe(
-        'an activity without one runs again; null: `60s` or more, `10s` if deaths go unnoticed',
+        'an activity without one runs again; null: `30s` or more, `10s` if deaths go unnoticed',
       ),
     memory: Memory.default('1GiB').describe(
       'limit of the whole process, which determines caches and concurrent activities',

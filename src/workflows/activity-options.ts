@@ -7,6 +7,7 @@ import type {
   UpdateReplica,
 } from '../activities/contract/policy.js';
 import type { StreamActivities } from '../activities/contract/stream.js';
+import { heartbeatWithin } from '../model/workflow-safe/heartbeats.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { named } from '../platform/plain.js';
 
@@ -74,7 +75,9 @@ export const openRollout = (
     startToCloseTimeout: OPENING_MS,
     scheduleToCloseTimeout: OPENING_MS,
     ...BEATING,
-    ...(heartbeat_timeout_ms !== undefined && { heartbeatTimeout: heartbeat_timeout_ms }),
+    ...(heartbeat_timeout_ms !== undefined && {
+      heartbeatTimeout: heartbeatWithin(heartbeat_timeout_ms, left_ms),
+    }),
     cancellationType: WRITES_FIRST,
     ...(left_ms < OPENING_MS && { scheduleToStartTimeout: left_ms }),
     ...(summary !== undefined && { summary }),
@@ -203,7 +206,7 @@ export function turnActivity(
   const options: ActivityOptions = {
     taskQueue: queues[name],
     startToCloseTimeout: left_ms,
-    heartbeatTimeout: heartbeat_timeout_ms,
+    heartbeatTimeout: heartbeatWithin(heartbeat_timeout_ms, left_ms),
     retry: RETRY,
     cancellationType: WRITES_FIRST,
     summary: agent === undefined ? turnsOf(name, turn) : named(agent.name),

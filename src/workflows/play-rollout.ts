@@ -168,7 +168,7 @@ const endedAs = (
     untrained,
     ended,
   }: TurnProgress & { ended: StopReason },
-): Pick<FinishedRollout, 'result' | 'facts'> => ({
+): Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'> => ({
   result: {
     rollout_id: rolloutId(plan),
     stop_reason: ended,
@@ -180,6 +180,7 @@ const endedAs = (
     ...(untrained !== undefined && { untrained }),
   },
   facts: plan,
+  ...(plan.unlisted !== undefined && { unlisted: plan.unlisted }),
 });
 
 /** The journal decides: a rollout that had ended by itself is complete, however it was interrupted afterwards. */

@@ -276,6 +276,19 @@ describe('an attempt', () => {
   });
 });
 
+describe('a task that was lost', () => {
+  const runAttempt = createRunAttempt({ signalWaiting: () => Promise.resolve() });
+  const lostAfter = (before: Parameters<typeof mockAttempt>[0]): Promise<number> =>
+    mockAttempt(before).run(() => runAttempt(({ lost_ms }) => Promise.resolve(lost_ms)));
+
+  test('has cost the time until the next attempt, if none before it gave a sign', async () => {
+    assert.equal(await lostAfter({ number: 2, waited_ms: 60_000 }), 60_000);
+    assert.equal(await lostAfter({ number: 1 }), 0);
+    const heartbeatDetails = { waiting: 1 };
+    assert.equal(await lostAfter({ number: 2, waited_ms: 60_000, heartbeatDetails }), 0);
+  });
+});
+
 describe('a fault becomes a failure', () => {
   test('of its type and message, without details, since the data is in the journal', () => {
     const failure = toFailure(new Fault({ type: 'GenerationRejected', message: '400: no' }));

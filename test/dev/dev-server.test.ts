@@ -54,15 +54,12 @@ describe('the Temporal dev server', () => {
       namespace: first.namespace,
     });
     const names = [
-      'PolicyVersion',
       'RolloutAgent',
-      'RolloutAttempt',
       'RolloutKey',
       'RolloutOutcome',
       'RolloutPolicyVersion',
       'RolloutReward',
       'RolloutTask',
-      'RolloutTaskIndex',
       'RolloutTurns',
     ];
     assert.deepEqual(Object.keys(customAttributes).sort(), names);

@@ -55,6 +55,7 @@ function metricsOfAll(): string[] {
       reward: 0,
       task_name: 'a',
       faults: { StoreFault: 1 },
+      lost_s: 30,
     }),
     summaryOf({ started_at: 1, row: 1, repeat: 0, stop_reason: 'stopped', task_name: 'b' }),
     summaryOf({ started_at: 1, row: 1, repeat: 1, stop_reason: 'failed', task_name: 'b' }),

@@ -25,6 +25,7 @@ export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
   started_at: 0,
   ended_at: 0,
   attempts: 1,
+  lost_s: 0,
   inherited_tokens: 0,
   wasted_tokens: 0,
   faults: {},

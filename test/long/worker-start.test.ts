@@ -3,8 +3,11 @@ import assert from 'node:assert/strict';
 import { cp, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startBatch } from '../harness/batch.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
 import { workerBed } from '../harness/worker-bed.js';
 import { startWorkerProcess } from '../harness/worker-process.js';
 
@@ -130,7 +133,7 @@ describe('a worker', () => {
     assert.ok('RolloutTask' in customAttributes);
   });
 
-  test('that may not register them ends with the commands to type', async () => {
+  test('does without those that the namespace has no room for', async (t) => {
     const { operatorService } = server().client.connection;
     const { namespace } = server();
     await operatorService.removeSearchAttributes({
@@ -142,11 +145,31 @@ describe('a worker', () => {
       namespace,
       searchAttributes: Object.fromEntries(slots),
     });
-    assert.match(
-      await refusal('slots', { config: config() }),
-      new RegExp(
-        `namespace ${namespace} lacks, the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace ${namespace} --name RolloutReward --type Double`,
-      ),
+    const simulator = await startSimulator({ settings: {}, port: 0 });
+    t.after(() => simulator.close());
+    const generation = { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } };
+    const worker = await startWorkerProcess({
+      directory: directory(),
+      config: config({ generation }),
+      name: 'slots',
+    });
+    t.after(worker.stop);
+    const place = { server: server(), store_root: directory(), task_queue: 'start' };
+    const batch = await startBatch(
+      { ...place, batch_id: 'unlisted' },
+      puzzleRequest({ samples: 2, num_repeats: 1 }),
     );
+    assert.equal((await batch.outcome()).failure, null);
+    const { typedSearchAttributes } = await server()
+      .client.workflow.getHandle('unlisted/0-0')
+      .describe();
+    const listed = typedSearchAttributes.getAll().map(({ key }) => key.name);
+    assert.deepEqual(
+      ['RolloutTask', 'RolloutOutcome', 'RolloutReward', 'RolloutTurns'].filter((name) =>
+        listed.includes(name),
+      ),
+      ['RolloutTask', 'RolloutOutcome', 'RolloutTurns'],
+    );
+    assert.match(await worker.log(), /has no room for search attributes RolloutReward \(Double\)/);
   });
 });

@@ -161,6 +161,13 @@ describe('metrics', () => {
     );
   });
 
+  test('have the seconds that lost tasks took, where there were any', () => {
+    const rollouts = [30, 0, 12].map((lost_s) => summaryOf({ lost_s }));
+    const { lost_s, 'lost_s/max': most } = computeMetrics(rollouts, 'standard');
+    assert.deepEqual([lost_s, most], [42, 30]);
+    assert.ok(!('lost_s' in computeMetrics([summaryOf()], 'standard')));
+  });
+
   test('count the faults and attempts of rollouts that failed', () => {
     const failed = summaryOf({
       stop_reason: 'failed',

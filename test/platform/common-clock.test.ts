@@ -40,7 +40,7 @@ describe('the common clock', () => {
 describe('the server’s clock', () => {
   /** A server that notes a poll after so many looks; a poll ends when it is aborted. */
   const serverAfter = (looks: number, behind_ms: number) => {
-    const state = { polled: '', ended: 0 };
+    const state = { polled: '', by: '', ended: 0 };
     let signal: AbortSignal | null = null;
     return {
       state,
@@ -49,8 +49,8 @@ describe('the server’s clock', () => {
         return call();
       },
       workflowService: {
-        pollWorkflowTaskQueue: ({ taskQueue }: { taskQueue: { name: string } }) => {
-          state.polled = taskQueue.name;
+        pollWorkflowTaskQueue: (poll: { taskQueue: { name: string }; identity: string }) => {
+          Object.assign(state, { polled: poll.taskQueue.name, by: poll.identity });
           return new Promise<never>((_, reject) => {
             signal?.addEventListener('abort', () => {
               state.ended += 1;
@@ -65,7 +65,9 @@ describe('the server’s clock', () => {
             seconds: String(Math.floor(at / 1000)),
             nanos: (at % 1000) * 1e6,
           };
-          return Promise.resolve({ pollers: looks-- > 0 ? [] : [{ lastAccessTime }] });
+          const others = { identity: 'another', lastAccessTime: { seconds: '1', nanos: 0 } };
+          const own = { identity: state.by, lastAccessTime };
+          return Promise.resolve({ pollers: looks-- > 0 ? [others] : [others, own] });
         },
       },
     };
@@ -78,6 +80,16 @@ describe('the server’s clock', () => {
       assert.ok(Math.abs((ahead ?? 0) - HOUR) < 1000, String(ahead));
       assert.equal(state.ended, 1);
     }
+  });
+
+  test('is asked on one task queue, of which the server keeps what it knows for ever', async () => {
+    const asked = new Set<string>();
+    for (let time = 0; time < 144; time++) {
+      const { state, ...server } = serverAfter(0, HOUR);
+      await clockAhead(server, { namespace: 'ns' });
+      asked.add(state.polled);
+    }
+    assert.equal(asked.size, 1);
   });
 
   test('is not known where the server notes none', async () => {

@@ -41,9 +41,13 @@ describe('a rollout whose workflow task fails', () => {
       }
     const said: unknown[] = [];
     const log = { error: (...line: unknown[]) => said.push(line) };
+    let looks = 0;
+    const attributes = { look: () => Promise.resolve(void (looks += 1)) };
     const look = async (now_ms: number): Promise<void> => {
       for (const queue of ['q0', 'q1', 'q2'])
-        await within(PATIENCE_MS, () => endStuck(reachStuck(client, queue), { log, now_ms }));
+        await within(PATIENCE_MS, () =>
+          endStuck(reachStuck(client, queue), { log, attributes, now_ms }),
+        );
     };
     const statusOf = async (id: string) =>
       (await client.workflow.getHandle(id).describe()).status.name;

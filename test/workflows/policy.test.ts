@@ -99,6 +99,19 @@ describe('an update', () => {
     await history.replay();
   });
 
+  test('lists its version only in a history that did so before', async () => {
+    const history = begin();
+    publish(history, { ...planned(1), view: view(null, fleet(OLD)) });
+    history.activity('updateReplica', updated(view(null, fleet(NEW))));
+    history.task();
+    history.activity('concludePublish', view(1, fleet(NEW)));
+    history.task();
+    notesPatch(history, 'version-unlisted');
+    history.scheduleActivity('surveyReplicas');
+    history.updateEnds();
+    await history.replay();
+  });
+
   test('that is rolling is brought to the next replica when the one before serves it', async () => {
     const history = begin();
     publish(history, { ...planned(1), view: view(null, fleet(OLD, OLD)) });

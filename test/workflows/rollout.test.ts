@@ -1,5 +1,6 @@
 /** One rollout as a workflow: which activities it asks for, and what it says when something ends it. */
 import { describe, test } from 'node:test';
+import { SEARCH_ATTRIBUTES } from '../../src/model/workflow-safe/search-attributes.js';
 import type { WrittenHistory } from '../harness/written-history.js';
 import { notesPatch, writeHistory } from '../harness/written-history.js';
 
@@ -102,6 +103,36 @@ describe('a rollout', () => {
     history.activity('stepEnvironment', ENDED);
     history.task();
     await ends(history, { as: 'COMPLETED', result: RESULT });
+  });
+
+  test('lists nothing that its namespace has no room for', async () => {
+    const unlisted = SEARCH_ATTRIBUTES.map(({ name }) => name);
+    const history = begin();
+    history.activity('openRollout', { ...PLAN, unlisted });
+    history.task();
+    history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '3600s' });
+    history.activity('generateTurn', ENDED);
+    history.task();
+    history.activity('stepEnvironment', ENDED);
+    history.task();
+    history.gives(RESULT);
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
+
+  test('that was never planned lists its end, without what its namespace has no room for', async () => {
+    for (const unlisted of [undefined, SEARCH_ATTRIBUTES.map(({ name }) => name)]) {
+      const history = begin();
+      history.failActivity(history.scheduleActivity('openRollout'), 'StoreFault');
+      history.task();
+      const failure = { type: 'StoreFault', message: 'gone' };
+      const result = { ...RESULT, stop_reason: 'failed' };
+      history.activity('finishRollout', { result, failure, facts: null, batch: null, unlisted });
+      history.task();
+      if (unlisted === undefined) history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+      history.add('WORKFLOW_EXECUTION_FAILED', {});
+      await history.replay();
+    }
   });
 
   test('has its changed limits in the next activity', async () => {

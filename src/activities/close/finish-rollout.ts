@@ -12,7 +12,7 @@ import type { Hold } from '../hold.js';
 import { journalLost, namesOf } from '../hold.js';
 import type { Playing } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
-import { factsOf, resultOf } from '../report.js';
+import { factsOf, resultOf, unlistedOf } from '../report.js';
 import { closeWhole } from './closing.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
@@ -27,10 +27,12 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
   const { store } = dependencies;
   return (input) =>
     dependencies.attempt(async (attempt) => {
+      const unlisted = unlistedOf(dependencies);
       const { batch_id, row, repeat } = placeOf(input.rollout, attempt.workflow_id);
       const ref = { batch_id, row, repeat };
       const is_batch = isByHand(input.rollout);
-      if (is_batch && (await store.findRequest(batch_id)) === null) return neverPlanned(ref, input);
+      if (is_batch && (await store.findRequest(batch_id)) === null)
+        return { ...neverPlanned(ref, input), ...unlisted };
       const by = { activity: 'finishRollout', run: attempt.run_id };
       const play = (hold: Hold): Promise<void> => cutRun(hold, input);
       const ending = { ...attempt, ref, by, play, otherwise: endAs(input, { ref, store }) };
@@ -40,6 +42,7 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
         result: resultOf(ref, trajectory),
         failure: facts(trajectory.end?.failure ?? null),
         facts: factsOf(trajectory),
+        ...unlisted,
         batch: is_batch
           ? await closeWhole({ batch_id, stopped }, { ...dependencies, attempt })
           : null,

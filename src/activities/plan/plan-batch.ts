@@ -7,7 +7,7 @@ import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { heartbeatFor } from '../../model/heartbeats.js';
+import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { STORE_MEMO } from '../contract/one-deployment.js';
 import { prepareBatch } from './prepare-batch.js';

@@ -12,7 +12,7 @@ import { checkAgentIsThere } from '../agent/run-agent.js';
 import type { Attempt } from '../attempt.js';
 import type { Activities, RolloutPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { heartbeatFor } from '../../model/heartbeats.js';
+import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import type { Hold } from '../hold.js';
 import { underChangingLimits } from '../limits/take-limits.js';
 import { playFromJournal } from '../play-from-journal.js';
@@ -153,6 +153,7 @@ async function open(
     queues,
     limits: { ...limitsOf(request), ...trajectory.limits },
     progress: progressOf(trajectory),
+    ...unlistedOf(dependencies),
   };
 }
 

@@ -7,7 +7,7 @@ import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import { STORE_MEMO } from '../contract/one-deployment.js';
 import type { Dependencies } from '../dependencies.js';
-import { heartbeatFor } from '../../model/heartbeats.js';
+import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
 import { findState } from './find-stream.js';

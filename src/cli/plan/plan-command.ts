@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { heartbeatFor } from '../../model/heartbeats.js';
+import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { toMs, durationProblem } from '../../model/workflow-safe/durations.js';
 import { UsageError } from '../../platform/command.js';
 import { heartbeatMs } from '../../workers/deaths/heartbeat-timeout.js';
@@ -38,6 +38,8 @@ export function planCommand(args: string[]): Promise<number> {
   return Promise.resolve(0);
 }
 
+/** The heartbeat timeout of the measured rollouts. */
+const MEASURED_WITH_MS = 60_000;
 /** Where deaths are seen, and nobody has set it. */
 const USUAL = { heartbeat_timeout_ms: heartbeatMs({ worker: { heartbeat_timeout: null } }, true) };
 
@@ -50,8 +52,7 @@ export const planned = (asked: Asked, figures: Figures): Row[] =>
         planMemory({ memory_bytes, max_generations: rollouts, queues: 1 }),
       ),
     beatAs: (rollouts) =>
-      (rollouts * USUAL.heartbeat_timeout_ms) /
-      heartbeatFor({ ...USUAL, heartbeat_grows: true }, rollouts),
+      (rollouts * MEASURED_WITH_MS) / heartbeatFor({ ...USUAL, heartbeat_grows: true }, rollouts),
   });
 
 function given(option: string, { text, example }: { text: string | undefined; example: string }) {

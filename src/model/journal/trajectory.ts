@@ -33,6 +33,8 @@ export interface Trajectory extends Answers, Calls {
   writer: string | null;
   /** 1 for an undisturbed rollout; one more for each retried activity and each continuation of its batch. */
   attempts: number;
+  /** Seconds in which tasks of it were lost. */
+  lost_s: number;
   /** For a replacement: the repeat that failed. The first claim has it, so it is known before the start. */
   replaces: number | null;
   /** The workflow's run that was the last to finish it; null: none. */
@@ -79,6 +81,7 @@ export function emptyTrajectory(): Trajectory {
   return {
     writer: null,
     attempts: 0,
+    lost_s: 0,
     replaces: null,
     finished_in: null,
     start: null,
@@ -184,6 +187,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.forgiven = trajectory.lives.length;
   }
   if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
+  trajectory.lost_s += claim.lost_s ?? 0;
   if (!isHolder) inheritAnswers(trajectory);
   if (claim.limits !== undefined) {
     trajectory.limits = { ...trajectory.limits, ...claim.limits };

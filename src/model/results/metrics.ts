@@ -236,6 +236,7 @@ export function metricsOfSome(valid: readonly Summary[]): Metrics {
 /** Faults and attempts of all rollouts that started. */
 function troubleMetrics(all: readonly Summary[]): Metrics {
   const attempts = all.map((rollout) => rollout.attempts).filter((count) => count > 0);
+  const lost = all.map(({ lost_s }) => lost_s).filter((seconds) => seconds > 0);
   const types = new Set(all.flatMap((rollout) => Object.keys(rollout.faults)));
   return {
     ...Object.fromEntries(
@@ -248,6 +249,7 @@ function troubleMetrics(all: readonly Summary[]): Metrics {
       'attempts/mean': mean(attempts),
       'attempts/max': greatest(attempts),
     }),
+    ...(lost.length > 0 && { lost_s: sum(lost), 'lost_s/max': greatest(lost) }),
   };
 }
 

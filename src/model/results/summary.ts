@@ -30,6 +30,8 @@ export const Summary = z.object({
   started_at: z.number(),
   ended_at: z.number(),
   attempts: z.number(),
+  /** Seconds in which its tasks were lost. */
+  lost_s: z.number().default(0),
   inherited_tokens: z.number(),
   wasted_tokens: z.number(),
   faults: z.record(z.string(), z.number()),
@@ -100,6 +102,7 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
     started_at: start?.at ?? 0,
     ended_at: (start?.at ?? 0) + row.timing.wall_s,
     attempts: row.attempts,
+    lost_s: trajectory.lost_s,
     inherited_tokens,
     wasted_tokens,
     faults,

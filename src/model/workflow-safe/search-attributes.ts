@@ -1,6 +1,6 @@
 /**
- * Filters for the Web UI's list and `temporal workflow list --query`. The worker registers missing ones at its start,
- * because a workflow that upserts an unknown one hangs.
+ * Filters for the Web UI's list and `temporal workflow list --query`. Few, because a SQL server has room for ten keywords
+ * and three numbers of a kind in each namespace, for all that use it.
  */
 export const RolloutTask = { name: 'RolloutTask', type: 'KEYWORD' } as const;
 /** The stop reason. */
@@ -9,20 +9,9 @@ export const RolloutPolicyVersion = { name: 'RolloutPolicyVersion', type: 'KEYWO
 export const RolloutReward = { name: 'RolloutReward', type: 'DOUBLE' } as const;
 export const RolloutTurns = { name: 'RolloutTurns', type: 'INT' } as const;
 
-/**
- * For rollouts that an agent plays: its name, the row's `_ng_task_index` and `_ng_attempt_index`, and the name
- * `<task>-<rollout>`.
- */
+/** For rollouts that an agent plays: its name, and the name `<task>-<rollout>` that NeMo Gym gives the row. */
 export const RolloutAgent = { name: 'RolloutAgent', type: 'KEYWORD' } as const;
-export const RolloutTaskIndex = { name: 'RolloutTaskIndex', type: 'INT' } as const;
-export const RolloutAttempt = { name: 'RolloutAttempt', type: 'INT' } as const;
 export const RolloutKey = { name: 'RolloutKey', type: 'KEYWORD' } as const;
-
-/**
- * The version that a policy's service serves. A whole number stored as a double, since SQL servers have room for only
- * three integer attributes.
- */
-export const PolicyVersion = { name: 'PolicyVersion', type: 'DOUBLE' } as const;
 
 export const SEARCH_ATTRIBUTES = [
   RolloutTask,
@@ -31,8 +20,7 @@ export const SEARCH_ATTRIBUTES = [
   RolloutReward,
   RolloutTurns,
   RolloutAgent,
-  RolloutTaskIndex,
-  RolloutAttempt,
   RolloutKey,
-  PolicyVersion,
 ] as const;
+
+export type SearchAttribute = (typeof SEARCH_ATTRIBUTES)[number];

@@ -13,7 +13,7 @@ import { findOtherStores } from '../one-store.js';
 import { foreignPolicy } from '../policies.js';
 import type { RoleQueue } from '../queues.js';
 import { queuesOf } from '../queues.js';
-import { missingSearchAttributes } from '../search-attributes.js';
+import { lookAtAttributes, withoutText } from '../search-attributes.js';
 import { checkWorkflows } from './check-workflows.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
@@ -122,11 +122,12 @@ async function checkAttributes(
   { part, namespace }: { part: string; namespace: string },
 ): Promise<Finding> {
   try {
-    const missing = await missingSearchAttributes(connection, { namespace });
+    const { missing, taken } = await lookAtAttributes(connection, { namespace });
+    if (taken.length > 0) return { part, state: 'limited', what: withoutText(taken, namespace) };
     if (missing.length === 0) return { part, state: 'ok', what: 'search attributes' };
     const names = missing.map(({ name }) => name).join(', ');
     const remedy =
-      'a worker that may adds them when it starts; else it prints the commands to type';
+      'a worker that may adds those that the namespace has room for when it starts; else it prints the commands to type';
     return { part, state: 'limited', what: `no search attributes ${names} yet`, remedy };
   } catch (error) {
     const remedy = 'workers with the role workflow need them: ask an operator of the namespace';

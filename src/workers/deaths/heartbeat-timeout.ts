@@ -5,4 +5,4 @@ import type { Config } from '../config.js';
 export const heartbeatMs = (
   { worker }: { worker: Pick<Config['worker'], 'heartbeat_timeout'> },
   seen: boolean,
-): number => toMs(worker.heartbeat_timeout ?? (seen ? '60s' : '10s'));
+): number => toMs(worker.heartbeat_timeout ?? (seen ? '30s' : '10s'));

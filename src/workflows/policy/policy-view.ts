@@ -1,4 +1,4 @@
-import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
+import { setCurrentDetails, setHandler } from '@temporalio/workflow';
 import type {
   PolicyInput,
   PolicyStatus,
@@ -10,11 +10,11 @@ import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.j
 import { isPhaseNews, sleepText } from '../../model/workflow-safe/policy.js';
 import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
 import { aimOf, holderText, needsTexts } from '../../model/workflow-safe/policy-texts.js';
-import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import { named, quoted } from '../../platform/plain.js';
 import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
+import { listVersion } from '../views/policy-version.js';
 
-/** What a policy shows: query `status`, current details, search attribute `PolicyVersion`. */
+/** What a policy shows: query `status`, current details. */
 export interface ShownPolicy {
   /** The record as it is now. */
   recorded(view: PolicyView | null): void;
@@ -62,7 +62,7 @@ export function showPolicy({
     recorded: (record) => {
       if (record === null || record.epoch < (status.record?.epoch ?? -1)) return;
       if (record.version !== null && record.version !== status.record?.version)
-        upsertSearchAttributes([{ key: PolicyVersion, value: record.version }]);
+        listVersion(record.version);
       const phases = Object.entries(status.phases).filter(([replica]) =>
         isUnderWay(record, replica),
       );

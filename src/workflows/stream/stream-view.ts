@@ -1,15 +1,9 @@
-import {
-  setCurrentDetails,
-  setHandler,
-  upsertMemo,
-  upsertSearchAttributes,
-} from '@temporalio/workflow';
+import { setCurrentDetails, setHandler, upsertMemo } from '@temporalio/workflow';
 import type { RolloutsSeen, Waiting } from '../../activities/contract.js';
 import type { StreamProgress } from '../../activities/contract/stream.js';
 import { whyText } from '../../model/workflow-safe/stream/next-step.js';
 import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
-import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import type { Stream } from './stream-state.js';
 import { streamProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
@@ -17,10 +11,11 @@ import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
+import { listVersion } from '../views/policy-version.js';
 import { shownPriority } from '../views/priority.js';
 import { forDisplay, waitingLine } from '../views/waiting.js';
 
-/** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
+/** What a stream shows: query `progress`, current details. It also handles `stop`. */
 export interface StreamView extends Stop {
   opened(stream: Stream): void;
   show(): void;
@@ -64,8 +59,7 @@ export function showStream(): StreamView {
     },
     show: () => {
       const version = stream?.pacing().last_version ?? null;
-      if (version !== null && version !== shownVersion)
-        upsertSearchAttributes([{ key: PolicyVersion, value: version }]);
+      if (version !== null && version !== shownVersion) listVersion(version);
       shownVersion = version;
       show();
     },

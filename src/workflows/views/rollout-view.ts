@@ -13,13 +13,11 @@ import type {
 import { rolloutProgressQuery, waitingSignal } from '../steering/messages.js';
 import {
   RolloutAgent,
-  RolloutAttempt,
   RolloutKey,
   RolloutOutcome,
   RolloutPolicyVersion,
   RolloutReward,
   RolloutTask,
-  RolloutTaskIndex,
   RolloutTurns,
 } from '../../model/workflow-safe/search-attributes.js';
 import { isWaiting } from '../steering/signal-checks.js';
@@ -37,7 +35,7 @@ export interface RolloutView {
   /** What it waits for as a look found it, beside what its own activities say. */
   seen: (rollout: Pick<RolloutsSeen, 'waiting'>) => void;
   finishing(): void;
-  finished(rollout: Pick<FinishedRollout, 'result' | 'facts'>): void;
+  finished(rollout: Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'>): void;
 }
 
 export function showRollout(): RolloutView {
@@ -74,7 +72,7 @@ export function showRollout(): RolloutView {
     },
     planned: (plan) => {
       facts = plan;
-      upsertSearchAttributes(attributesOf(plan));
+      list(attributesOf(plan), plan.unlisted);
       show({ state: 'playing', ...plan.progress });
     },
     progressed: (progress) => {
@@ -88,15 +86,16 @@ export function showRollout(): RolloutView {
       Object.assign(waits, { said: null, seen: null });
       show({ state: 'finishing', waiting: null });
     },
-    finished: ({ result, facts: known }) => {
+    finished: ({ result, facts: known, unlisted }) => {
       facts = known;
       const { stop_reason, total_reward, turn_count, total_tokens } = result;
-      upsertSearchAttributes([
+      const attributes = [
         ...(facts === null ? [] : attributesOf(facts)),
         { key: RolloutOutcome, value: stop_reason },
         { key: RolloutReward, value: total_reward },
         { key: RolloutTurns, value: turn_count },
-      ]);
+      ];
+      list(attributes, unlisted);
       show({ state: 'done', ended: stop_reason, turn: turn_count, total_reward, total_tokens });
     },
   };
@@ -111,6 +110,15 @@ export const UNSEEN: RolloutView = {
   finishing: () => undefined,
   finished: () => undefined,
 };
+
+type Attributes = Parameters<typeof upsertSearchAttributes>[0] &
+  readonly { key: SearchAttribute }[];
+
+/** The workflow task of an upsert fails for ever if the namespace lacks one of them. */
+function list(attributes: Attributes, unlisted: readonly string[] = []): void {
+  const listed = attributes.filter(({ key }) => !unlisted.includes(key.name));
+  if (listed.length > 0) upsertSearchAttributes(listed);
+}
 
 const attributesOf = ({ task_name, policy_version, agent }: RolloutFacts) => [
   { key: RolloutTask, value: task_name },
@@ -129,8 +137,6 @@ const describeAgent = (plan: AgentFacts): string =>
 
 const agentAttributes = (plan: AgentFacts) => [
   { key: RolloutAgent, value: plan.name },
-  { key: RolloutTaskIndex, value: plan.task_index },
-  { key: RolloutAttempt, value: plan.attempt },
   { key: RolloutKey, value: keyOf(plan) },
 ];
 
