@@ -18,7 +18,7 @@ import { commonMs } from '../platform/waits/common-clock.js';
 /** What an attempt holds while it plays a rollout. */
 export interface Hold extends Omit<
   Attempt,
-  'workflow_id' | 'number' | 'elapsed_ms' | 'checkpoint'
+  'workflow_id' | 'number' | 'lost_ms' | 'elapsed_ms' | 'checkpoint'
 > {
   journal: Journal;
   ref: RolloutRef;

@@ -122,10 +122,11 @@ export async function lookAtAttributes(
       throw refused(what, { cause, namespace, attributes: SEARCH_ATTRIBUTES });
     });
   const typeOf = ({ name }: SearchAttribute): number | undefined => customAttributes[name];
+  const isThere = (one: SearchAttribute): boolean => typeOf(one) !== undefined;
   return {
-    missing: SEARCH_ATTRIBUTES.filter((one) => typeOf(one) === undefined),
+    missing: SEARCH_ATTRIBUTES.filter((one) => !isThere(one)),
     taken: SEARCH_ATTRIBUTES.filter(
-      (one) => ![undefined, INDEXED_VALUE_TYPE[one.type]].includes(typeOf(one)),
+      (one) => isThere(one) && typeOf(one) !== INDEXED_VALUE_TYPE[one.type],
     ),
   };
 }

@@ -26,6 +26,7 @@ async function playing(t: TestContext) {
         ref: { ...REF, row },
         by: { activity: 'playTurns' },
         number: 1,
+        lost_ms: 0,
         run_id: '',
         signal,
         reportWaiting: () => Promise.resolve(),

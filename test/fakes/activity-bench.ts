@@ -172,6 +172,7 @@ export async function activityBench(
   const dependencies: Dependencies = {
     store: files.store,
     storeId: () => Promise.resolve(store_id),
+    unlisted: () => [],
     service: (name) =>
       name === 'default'
         ? {

@@ -189,7 +189,7 @@ describe('a batch that an agent server plays', () => {
     const attributes = Object.fromEntries(
       typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]),
     );
-    const { agent: runs, total_reward } = await trajectoryOf(10);
+    const { total_reward } = await trajectoryOf(10);
     assert.deepEqual(
       ['RolloutAgent', 'RolloutKey', 'RolloutReward', 'RolloutOutcome'].map(
         (name) => attributes[name],

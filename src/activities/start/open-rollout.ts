@@ -16,7 +16,7 @@ import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import type { Hold } from '../hold.js';
 import { underChangingLimits } from '../limits/take-limits.js';
 import { playFromJournal } from '../play-from-journal.js';
-import { factsOf, progressOf } from '../report.js';
+import { factsOf, progressOf, unlistedOf } from '../report.js';
 import { requestOf } from '../request-of.js';
 import { playSlice } from '../turn/play-turns.js';
 import { needsStart } from '../turn/session.js';

@@ -111,8 +111,7 @@ export const UNSEEN: RolloutView = {
   finished: () => undefined,
 };
 
-type Attributes = Parameters<typeof upsertSearchAttributes>[0] &
-  readonly { key: SearchAttribute }[];
+type Attributes = Extract<Parameters<typeof upsertSearchAttributes>[0], readonly unknown[]>;
 
 /** The workflow task of an upsert fails for ever if the namespace lacks one of them. */
 function list(attributes: Attributes, unlisted: readonly string[] = []): void {
