@@ -15,9 +15,9 @@ describe('a stream of a thousand groups', () => {
   let bed: Testbed;
   before(async () => {
     bed = await startTestbed('stream-limits');
-    // A turn takes minutes, because a waiting rollout costs nothing.
+    // A turn takes longer than the test, because a waiting rollout costs nothing and one that ends is no more in flight.
     const generation = await bed.simulate({
-      default: { thinking_tokens: 60, skill: 0, seed: 1, tokens_per_second: 0.2 },
+      default: { thinking_tokens: 60, skill: 0, seed: 1, tokens_per_second: 0.02 },
     });
     await bed.startWorker({
       task_queue: QUEUE,
