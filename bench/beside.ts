@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { findTemporalCli } from '../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../tools/temporal-cli/find.js';
 import { firstFreePort } from '../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import type { WorkerProcess } from '../test/harness/worker-process.js';

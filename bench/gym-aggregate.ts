@@ -3,7 +3,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { createRandom } from '../src/dev/simulator/random.js';
+import { createRandom } from '../simulator/random.js';
 import { USAGE_HEAD, usageLine } from './command-usage.js';
 
 /**

@@ -1,7 +1,7 @@
 import { copyFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findTemporalCli } from '../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../tools/temporal-cli/find.js';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { bundlePath } from '../src/workers/build-bundle.js';
 import type { EmptyWorkerOptions } from './empty-worker.js';

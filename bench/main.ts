@@ -2,7 +2,7 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { findTemporalCli } from '../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../tools/temporal-cli/find.js';
 import { bundlePath } from '../src/workers/build-bundle.js';
 import type { Contender } from './contenders.js';
 import { START } from './contenders.js';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { createCode } from '../src/environments/code/environment.js';
-import { LEVELS, type Level } from '../src/environments/code/sandbox/levels.js';
+import { LEVELS, type Level } from '../src/sandbox/levels.js';
 import { createLocalSandbox } from '../src/environments/code/local-sandbox.js';
-import { childrenOf } from '../src/environments/code/watch/process-tree.js';
+import { childrenOf } from '../src/sandbox/watch/process-tree.js';
 import type { Environment, EnvironmentMessage, Metadata } from '../src/environments/environment.js';
 import { EnvironmentSettings } from '../src/environments/registry.js';
 import { textLog } from '../src/model/content.js';

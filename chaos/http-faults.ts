@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { FaultSpec } from '../src/dev/simulator/settings.js';
+import type { FaultSpec } from '../simulator/settings.js';
 import type { Interrupts } from './bounds.js';
 import type { ChaosFault } from './fault.js';
 import { fault } from './fault.js';

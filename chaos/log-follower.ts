@@ -1,5 +1,5 @@
 import { open, stat } from 'node:fs/promises';
-import type { LogLine } from '../src/dev/simulator/request-log.js';
+import type { LogLine } from '../simulator/request-log.js';
 
 /** Reads the engine's log as it grows, beginning at its current end. */
 export interface LogFollower {

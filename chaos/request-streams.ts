@@ -1,4 +1,4 @@
-import type { LogLine, Outcome, RequestEntry } from '../src/dev/simulator/request-log.js';
+import type { LogLine, Outcome, RequestEntry } from '../simulator/request-log.js';
 
 /** One completion request as the engine's log describes it. Times are milliseconds since the epoch. */
 export interface Stream {

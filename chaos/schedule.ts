@@ -1,5 +1,5 @@
 import { hash32 } from '../src/model/workflow-safe/hash32.js';
-import { createRandom } from '../src/dev/simulator/random.js';
+import { createRandom } from '../simulator/random.js';
 
 /**
  * When a fault strikes: a number of generations after the start, plus a delay. It counts turns, since machines differ

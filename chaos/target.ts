@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { FaultSpec } from '../src/dev/simulator/settings.js';
+import type { FaultSpec } from '../simulator/settings.js';
 
 /** A process that may be frozen. */
 export interface Stoppable {

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { GENERATION, MAX_SEQ_LEN } from '../bench/scenario.js';
 import { puzzleSamples } from '../bench/samples.js';
 import type { BatchRequest } from '../src/model/batch-request.js';
-import type { SimulatorSettings } from '../src/dev/simulator/settings.js';
+import type { SimulatorSettings } from '../simulator/settings.js';
 
 /** What is played under each fault. All rollouts are in flight at once, and none ends before its last turn. */
 export interface Workload {

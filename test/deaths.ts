@@ -69,7 +69,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
     'One that the worker has started dies with it, with all that it has started, and its folder goes; another life begins.':
       [
-        'test/environments/agent/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
+        'test/sandbox/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
         `${E2E}/agent-command.test.ts › die with their worker, and begin again without a cost`,
       ],
     'It differs from that of an undisturbed rollout in `attempts`, `segments`, `timing`, and in what was sampled after the cut.':

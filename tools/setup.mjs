@@ -103,7 +103,7 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = ['src', 'gym', 'demos'].flatMap((folder) =>
+  const sources = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'demos'].flatMap((folder) =>
     filesBelow(at(folder))
       .filter((file) => !file.startsWith('test/'))
       .map((file) => `${folder}/${file}`),
@@ -159,7 +159,7 @@ async function build() {
 /** Some tests run a real Temporal server; wait for the CLI here instead of in the first of them. */
 async function ensureTemporalCli() {
   const { findTemporalCli } = await import(
-    pathToFileURL(at('dist', 'src', 'dev', 'temporal-cli.js')).href
+    pathToFileURL(at('dist', 'tools', 'temporal-cli', 'find.js')).href
   );
   const {
     path: file,

@@ -2,7 +2,7 @@ import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
-import { findTemporalCli } from '../../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { parseLine } from '../../src/model/journal.js';
 import { outputsRoot } from '../../src/workers/open-store.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { planned } from '../../src/cli/plan/plan-command.js';
 import { planTable } from '../../src/cli/plan/plan-table.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
-import { findTemporalCli } from '../../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { withReport } from '../page-text.js';

@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { findTemporalCli } from '../../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { machine } from '../report.js';
 import { capacityTable } from './capacity.js';

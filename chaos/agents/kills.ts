@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 
 export const VICTIMS = ['gateway', 'engine', 'worker', 'server'] as const;

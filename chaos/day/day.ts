@@ -1,4 +1,4 @@
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 import type { Operation } from './operations.js';
 import { OPERATIONS } from './operations.js';

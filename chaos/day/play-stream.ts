@@ -2,7 +2,7 @@ import type { StreamProgress } from '../../src/activities/contract/stream.js';
 import type { StreamClient } from '../../src/client/stream-client.js';
 import { connectStream } from '../../src/client/stream-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import { waitingText } from '../../src/model/workflow-safe/waiting.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { PolicyBed } from '../../test/harness/policy-bed.js';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hash32 } from '../../src/model/workflow-safe/hash32.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import type { Target } from '../target.js';
 
 /** One kill of player and engine, the second a moment after the first. */

@@ -4,7 +4,7 @@ import { generate } from '../../src/environments/sliding-puzzle/board.js';
 import { STOP_STRING, taskPrompt } from '../../src/environments/sliding-puzzle/prompt.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import { hash32 } from '../../src/model/workflow-safe/hash32.js';
-import type { SimulatorSettings } from '../../src/dev/simulator/settings.js';
+import type { SimulatorSettings } from '../../simulator/settings.js';
 
 /**
  * What every arm plays: the same board again and again, so lengths and rewards of an arm are independent and from one

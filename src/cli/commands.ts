@@ -107,7 +107,7 @@ and options override it:
   --front-ends N            processes that answer at its URL in turn, each with a label of its own; default 1
   --scale-out true          serves /inference/v1/generate, as vLLM with --enable-scale-out
   --api-key KEY             required of requests
-  --faults LIST             from the start (src/dev/simulator/settings.ts)
+  --faults LIST             from the start (simulator/settings.ts)
   --log-file FILE           a line for each completion request; --log-tokens true adds the tokens
   --log-limit N             requests that /simulator/requests remembers; default 10000`,
     load: async () => (await import('./simulator.js')).simulatorCommand,

@@ -4,8 +4,8 @@ import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { problemsOf } from '../model/problems.js';
 import { parseYaml } from '../platform/yaml.js';
-import { startSimulator } from '../dev/simulator/server.js';
-import { SimulatorSettings } from '../dev/simulator/settings.js';
+import { startSimulator } from '../../simulator/server.js';
+import { SimulatorSettings } from '../../simulator/settings.js';
 import { readText } from '../platform/utf8-text.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {

@@ -3,9 +3,9 @@ import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import { OtherDeployment } from '../activities/contract/one-deployment.js';
-import type { Described } from '../platform/failing-task.js';
-import { whyTaskFails } from '../platform/failing-task.js';
-import { OPEN_IN_SEARCHES, isOpen, whyDelayed, whyPaused } from '../platform/workflow-status.js';
+import type { Described } from '../temporal/failing-task.js';
+import { whyTaskFails } from '../temporal/failing-task.js';
+import { OPEN_IN_SEARCHES, isOpen, whyDelayed, whyPaused } from '../temporal/workflow-status.js';
 import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {

@@ -14,7 +14,7 @@ import type {
 } from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { preview } from '../model/problems.js';
-import { servicesOf } from '../platform/pollers.js';
+import { servicesOf } from '../temporal/pollers.js';
 import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, answered, checkSize, connectServer, query } from './server.js';
 

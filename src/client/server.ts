@@ -11,10 +11,10 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import { describeError } from '../platform/errors.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
-import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
+import { backlogOf, lastSign, mayBeAlive } from '../temporal/pollers.js';
 import { oneDeployment } from '../activities/contract/one-deployment.js';
-import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../platform/server-address.js';
-import { onTaskQueue, pausedText } from '../platform/workflow-status.js';
+import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../temporal/server-address.js';
+import { onTaskQueue, pausedText } from '../temporal/workflow-status.js';
 
 /** For connections to a server of this machine: fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
-import { whyTaskFails } from '../platform/failing-task.js';
-import { isOpen, whyDelayed, whyPaused } from '../platform/workflow-status.js';
+import { whyTaskFails } from '../temporal/failing-task.js';
+import { isOpen, whyDelayed, whyPaused } from '../temporal/workflow-status.js';
 import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, answered, connectServer, query, queuedFor } from './server.js';
 

@@ -3,7 +3,7 @@ import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { shellWord } from '../platform/command.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
-import type { TemporalCli } from './temporal-cli.js';
+import type { TemporalCli } from '../../tools/temporal-cli/find.js';
 
 /**
  * Puts the programs that are not on this machine's path into `bin` of a stack's folder, for other terminals: scripts

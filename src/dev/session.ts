@@ -6,8 +6,8 @@ import { PROJECT_ROOT } from '../platform/project-root.js';
 import { claimFolder } from './folder-claim.js';
 import type { StackPlace } from './stack.js';
 import { createSupervisor } from './supervisor.js';
-import type { TemporalCli } from './temporal-cli.js';
-import { findTemporalCli } from './temporal-cli.js';
+import type { TemporalCli } from '../../tools/temporal-cli/find.js';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 
 /** What a command has that starts a stack in a folder and watches it. */
 export interface StackSession {

@@ -6,10 +6,15 @@ import type { Glance } from '../model/journal/glance.js';
 import type { Entry, JournalLine, LineOf } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
-import type { StoreIds } from '../platform/pollers.js';
 import type { GroupFiles } from '../model/workflow-safe/groups.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
+
+/** Ids of a worker's store, and of the folder of its results if that is another; null: not known, or none. */
+export interface StoreIds {
+  store: string | null;
+  results: string | null;
+}
 
 /**
  * The store of trajectories. Methods throw `StoreFault`s for storage errors, and `InvalidBatchRequest` if the batch is

@@ -1,7 +1,7 @@
 import { Connection } from '@temporalio/client';
 import type { Logger } from 'pino';
 import { describeError } from '../platform/errors.js';
-import { clockAhead } from '../platform/server-clock.js';
+import { clockAhead } from '../temporal/server-clock.js';
 import { differenceText, takeAhead } from '../platform/waits/common-clock.js';
 import type { Config } from './config.js';
 import { connectionSettings } from './connection-settings.js';

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import { noServer } from '../platform/server-address.js';
+import { noServer } from '../temporal/server-address.js';
 import type { Config } from './config.js';
 import { connectionSettings } from './connection-settings.js';
 

@@ -1,5 +1,5 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
-import { ADDRESS_VARIABLE, DIRECT_CHANNEL } from '../platform/server-address.js';
+import { ADDRESS_VARIABLE, DIRECT_CHANNEL } from '../temporal/server-address.js';
 import { keepSecret } from '../platform/secrets.js';
 import type { Config } from './config.js';
 

@@ -10,7 +10,7 @@ import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
-import { OPEN_IN_SEARCHES, isOpen } from '../platform/workflow-status.js';
+import { OPEN_IN_SEARCHES, isOpen } from '../temporal/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import { heartbeatMs } from './deaths/heartbeat-timeout.js';

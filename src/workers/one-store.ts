@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { describeError } from '../platform/errors.js';
-import type { PollerServer, StoreIds } from '../platform/pollers.js';
-import { livingWorkers, namedIn } from '../platform/pollers.js';
+import type { PollerServer } from '../temporal/pollers.js';
+import type { StoreIds } from '../trajectories/trajectory-store.js';
+import { livingWorkers, namedIn } from '../temporal/pollers.js';
 import { hasEnded } from './deaths/has-ended.js';
 import { outputsRoot } from './open-store.js';
 import type { Config } from './config.js';

@@ -9,7 +9,7 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import { OtherDeployment, oneDeployment } from '../activities/contract/one-deployment.js';
-import { isOpen } from '../platform/workflow-status.js';
+import { isOpen } from '../temporal/workflow-status.js';
 import type { GenerationPool } from '../activities/dependencies.js';
 import type { PolicyParts } from './controls.js';
 import { commonMs } from '../platform/waits/common-clock.js';

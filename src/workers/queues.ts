@@ -1,7 +1,7 @@
 import type { EnvironmentSettings } from '../environments/registry.js';
 import { isInProcess } from '../environments/registry.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
-import type { TaskQueue } from '../platform/pollers.js';
+import type { TaskQueue } from '../temporal/pollers.js';
 
 /** The names of a deployment's task queues. Workflows, planning and closing use `temporal.task_queue` itself. */
 

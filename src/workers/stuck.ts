@@ -1,10 +1,10 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import { describeError } from '../platform/errors.js';
-import type { Described } from '../platform/failing-task.js';
-import { failingTask, whyTaskFails } from '../platform/failing-task.js';
+import type { Described } from '../temporal/failing-task.js';
+import { failingTask, whyTaskFails } from '../temporal/failing-task.js';
 import { commonMs } from '../platform/waits/common-clock.js';
-import { onTaskQueue } from '../platform/workflow-status.js';
+import { onTaskQueue } from '../temporal/workflow-status.js';
 import type { KnownAttributes } from './search-attributes.js';
 
 /** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */

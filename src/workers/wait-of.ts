@@ -8,9 +8,9 @@ import {
   takenSlots,
   unpolledQueue,
 } from '../model/workflow-safe/waiting.js';
-import { whyTaskFails } from '../platform/failing-task.js';
-import { backlogOf, lastSign, mayBeAlive } from '../platform/pollers.js';
-import { whyPaused } from '../platform/workflow-status.js';
+import { whyTaskFails } from '../temporal/failing-task.js';
+import { backlogOf, lastSign, mayBeAlive } from '../temporal/pollers.js';
+import { whyPaused } from '../temporal/workflow-status.js';
 
 /** temporal.api.enums.v1.PendingActivityState, which none of the SDK's packages exports by name. */
 const [SCHEDULED, PAUSED] = [1, 4];

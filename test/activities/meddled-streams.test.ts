@@ -1,7 +1,7 @@
 /** Turns whose stream a proxy meddles with: the journal has no token but where it was sampled. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { meddledTurn } from '../fakes/meddled-turn.js';
 import { startMeddlingProxy } from '../servers/meddling-proxy.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/common';
-import { PICTURE } from '../../src/dev/simulator/policy/tokenizer.js';
+import { PICTURE } from '../../simulator/policy/tokenizer.js';
 import type {
   GenerationRequest,
   GenerationService,
@@ -13,7 +13,7 @@ import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { Content } from '../../src/model/content.js';
 import { pictureName } from '../../src/activities/pictures.js';
 import type { Row } from '../../src/model/results/row.js';
-import { simulator } from '../dev/simulator/client.js';
+import { simulator } from '../simulator/client.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { pictureOf } from '../fakes/pictures.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
+import { encode } from '../../simulator/policy/tokenizer.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { withoutEnvironment } from '../fakes/chatml.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
-import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
+import { encode } from '../../simulator/policy/tokenizer.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
 import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';

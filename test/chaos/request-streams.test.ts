@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openBetween, sentAfter, streamsOf } from '../../chaos/request-streams.js';
-import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
+import type { LogLine, RequestEntry } from '../../simulator/request-log.js';
 
 const time = (ms: number): string => new Date(ms).toISOString();
 

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
+import { encode } from '../../simulator/policy/tokenizer.js';
 import { chatml, forgetful, withoutEnvironment } from '../fakes/chatml.js';
 import type { Template } from '../fakes/scripted-service.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { COMMANDS } from '../../src/cli/commands.js';
-import { SimulatorSettings } from '../../src/dev/simulator/settings.js';
+import { SimulatorSettings } from '../../simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
 import { runHere } from '../harness/command-here.js';

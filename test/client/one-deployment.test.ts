@@ -13,7 +13,7 @@ import { onLoopback } from '../../src/client/server.js';
 import type { StreamClient } from '../../src/client/stream-client.js';
 import { connectStream } from '../../src/client/stream-client.js';
 import { trainerInstall } from '../../src/dev/trainer-example.js';
-import { livingWorkers } from '../../src/platform/pollers.js';
+import { livingWorkers } from '../../src/temporal/pollers.js';
 import { foreignPolicy, reachPolicies } from '../../src/workers/policies.js';
 import type { OwnServer } from '../harness/dev-server.js';
 import { startOwnServer } from '../harness/dev-server.js';

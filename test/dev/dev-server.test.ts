@@ -10,7 +10,7 @@ import { Connection } from '@temporalio/client';
 import { chooseServerPorts, serverMemory, startDevServer } from '../../src/dev/dev-server.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { firstFreePort, takePort } from '../../src/platform/process/free-port.js';
-import { findTemporalCli } from '../../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { isRunning } from '../harness/process-tree.js';
 import { temporaryFolder, writeProgram } from './fakes.js';
 

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { engineFaults, namedEngines } from '../../src/dev/engine.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config, loadConfig } from '../../src/workers/config.js';

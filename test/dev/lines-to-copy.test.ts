@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { linesToCopy } from '../../src/dev/lines-to-copy.js';
 import { putPrograms } from '../../src/dev/programs-folder.js';
-import type { TemporalCli } from '../../src/dev/temporal-cli.js';
+import type { TemporalCli } from '../../tools/temporal-cli/find.js';
 import { temporaryFolder, writeProgram } from './fakes.js';
 
 const STACK = { root: '/p/rollouts', address: '127.0.0.1:7234', namespace: 'default' };

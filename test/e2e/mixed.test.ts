@@ -12,7 +12,7 @@ import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { Sample } from '../../src/model/sample.js';
-import { signalTo } from '../../src/environments/code/watch/process-tree.js';
+import { signalTo } from '../../src/sandbox/watch/process-tree.js';
 import { fieldIn } from '../../src/model/foreign-object.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { copyJournals } from '../harness/journal-copies.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import type { JournalsCopy } from '../harness/journal-copies.js';
 import { copyJournals } from '../harness/journal-copies.js';

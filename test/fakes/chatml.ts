@@ -1,5 +1,5 @@
-import { renderChat } from '../../src/dev/simulator/policy/chat-template.js';
-import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
+import { renderChat } from '../../simulator/policy/chat-template.js';
+import { encode } from '../../simulator/policy/tokenizer.js';
 import { textOf } from '../../src/model/content.js';
 import type { Template } from './scripted-service.js';
 

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
 import { ApplicationFailure } from '@temporalio/activity';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { Gateway } from '../../src/gateway/agent-session.js';

@@ -1,5 +1,5 @@
 import type { TestContext } from 'node:test';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import type {
   AgentLimits,
   AgentSession,

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { probeLogprobsMode } from '../../src/generation/logprobs-probe.js';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import { fakeReplica, unavailable } from '../fakes/fake-replica.js';
 import { manualClock, settled } from '../fakes/manual-clock.js';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { encode, PICTURE } from '../../src/dev/simulator/policy/tokenizer.js';
-import { expand } from '../../src/dev/simulator/wire/pictures.js';
+import { encode, PICTURE } from '../../simulator/policy/tokenizer.js';
+import { expand } from '../../simulator/wire/pictures.js';
 import type { Chat, GenerationRequest } from '../../src/generation/generation-service.js';
 import { folded } from '../../src/generation/vllm/folded.js';
 import type { Place, PlacedPicture } from '../../src/model/pictures.js';
-import { simulator } from '../dev/simulator/client.js';
+import { simulator } from '../simulator/client.js';
 import { pictureOf } from '../fakes/pictures.js';
 import { capture } from './captures.js';
 import {

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { LOOPBACK_CHANNEL } from '../../src/client/server.js';
 import { chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
-import { findTemporalCli } from '../../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import type { Ports } from '../../src/dev/dev-server.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { isOpen } from '../../src/platform/workflow-status.js';
+import { isOpen } from '../../src/temporal/workflow-status.js';
 import type { TestServer } from './dev-server.js';
 import { resetTo } from './resets.js';
 import { eventually } from './waiting.js';

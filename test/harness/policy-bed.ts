@@ -5,7 +5,7 @@ import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract/policy.js';
 import { LOOPBACK_CHANNEL, onLoopback } from '../../src/client/server.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
-import { promptLogprobs } from '../../src/dev/simulator/weights.js';
+import { promptLogprobs } from '../../simulator/weights.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Publish } from '../../src/model/policy/publish.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';

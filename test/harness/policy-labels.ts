@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
+import type { LogLine, RequestEntry } from '../../simulator/request-log.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';

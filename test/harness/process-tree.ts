@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { childrenOf } from '../../src/environments/code/watch/process-tree.js';
+import { childrenOf } from '../../src/sandbox/watch/process-tree.js';
 
 /** Processes below this one whose command line contains `text`, from /proc: Linux only. */
 export function descendantsWith(root: number, text: string): number[] {

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { SimulatorOptions } from '../../src/dev/simulator/server.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import type { SimulatorOptions } from '../../simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import type { ScriptedEngine } from '../servers/scripted-engine.js';
 import { createScriptedEngine } from '../servers/scripted-engine.js';
 import type { ScriptedEnvironment } from '../servers/scripted-environment.js';

@@ -5,7 +5,7 @@ import { textOf } from '../../src/model/content.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import type { RecoveryBed } from '../harness/recovery-bed.js';
 import { startRecoveryBed } from '../harness/recovery-bed.js';
 import { eventually } from '../harness/waiting.js';

@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { after, before, test } from 'node:test';
 import type { ChatMessage, GenerationService } from '../../src/generation/generation-service.js';
 import { describeError } from '../../src/platform/errors.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';

@@ -4,7 +4,7 @@ import type { GenerationService } from '../../src/generation/generation-service.
 import type { GenerationSettings } from '../../src/model/batch-request.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { LineOf } from '../../src/model/journal.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { REF } from '../fakes/temporary-store.js';

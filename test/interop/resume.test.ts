@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { after, before, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 import { openEngine, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
 import type { Outcome, Turn } from './play.js';
 import { assertSame, atOnce, play, promptOf } from './play.js';

@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { skip as withoutSandbox } from '../environments/agent/programs/program-bed.js';
+import { skip as withoutSandbox } from '../sandbox/programs/program-bed.js';
 import { readRows } from '../harness/batch.js';
 import { MAIN } from '../harness/command.js';
 

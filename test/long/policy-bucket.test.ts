@@ -1,7 +1,7 @@
 /** Weights that a trainer has put on S3, published by their address. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { WEIGHTS_OBJECT } from '../../src/dev/simulator/weights.js';
+import { WEIGHTS_OBJECT } from '../../simulator/weights.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
 import type { PolicyBed } from '../harness/policy-bed.js';

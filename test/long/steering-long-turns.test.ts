@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
-import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
+import type { RequestEntry } from '../../simulator/request-log.js';
 import type { StartedBatch } from '../harness/batch.js';
 import { readJournal, startBatch, startSingleRollout } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';

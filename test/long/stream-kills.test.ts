@@ -7,7 +7,7 @@ import { startPolicyBed } from '../harness/policy-bed.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import type { StreamToTest } from '../harness/stream-bed.js';
 import { within } from '../harness/waiting.js';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 
 const KILLS = Number(process.env['STREAM_KILLS'] ?? 6);
 const SEED = Number(process.env['STREAM_KILLS_SEED'] ?? 1);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { cp, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import { startBatch } from '../harness/batch.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';

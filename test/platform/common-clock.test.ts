@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { clockAhead } from '../../src/platform/server-clock.js';
+import { clockAhead } from '../../src/temporal/server-clock.js';
 import {
   commonMs,
   differenceText,

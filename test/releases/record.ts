@@ -8,7 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { BatchRequest } from '../../src/model/batch-request.js';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { createPlayer } from '../harness/played-batch.js';
 import type { PolicyBed } from '../harness/policy-bed.js';

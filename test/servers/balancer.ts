@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
-import { createRandom } from '../../src/dev/simulator/random.js';
+import { createRandom } from '../../simulator/random.js';
 
 /** One address of several servers: each connection leads to one of them at random (of one seed), whether it answers or not. */
 export interface Balancer {

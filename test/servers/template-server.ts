@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { decode, encode } from '../../src/dev/simulator/policy/tokenizer.js';
+import { decode, encode } from '../../simulator/policy/tokenizer.js';
 import type { Template } from '../fakes/scripted-service.js';
 import { sendJson, startJsonServer } from './json-server.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { lastSign, mayBeAlive, signOf } from '../../src/platform/pollers.js';
+import { lastSign, mayBeAlive, signOf } from '../../src/temporal/pollers.js';
 import { workerFinding } from '../../src/workers/check/check-temporal.js';
 import { summaryOf } from '../../src/cli/check.js';
 

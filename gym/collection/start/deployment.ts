@@ -9,7 +9,7 @@ import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import type { PlannedServer } from '../../../src/dev/stack.js';
 import { planServer, startServerAndWorker } from '../../../src/dev/stack.js';
 import { createSupervisor } from '../../../src/dev/supervisor.js';
-import { findTemporalCli } from '../../../src/dev/temporal-cli.js';
+import { findTemporalCli } from '../../../tools/temporal-cli/find.js';
 import type { OpenStore, TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { Config } from '../../../src/workers/config.js';
 import { placeOf } from '../../../src/platform/s3/bucket.js';

@@ -1,6 +1,6 @@
 import type { Connection, WorkflowClientInterceptor } from '@temporalio/client';
 import { isGrpcServiceError } from '@temporalio/client';
-import { livingWorkers, namedIn } from '../../platform/pollers.js';
+import { livingWorkers, namedIn } from '../../temporal/pollers.js';
 
 /** The fact of a batch's or stream's memo that names the store of its deployment. */
 export const STORE_MEMO = 'store_id';

@@ -6,7 +6,7 @@ import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine } from '../../platform/plain.js';
 import { LATE, within } from '../../platform/waits/abort.js';
-import { isOpen, whyDelayed } from '../../platform/workflow-status.js';
+import { isOpen, whyDelayed } from '../../temporal/workflow-status.js';
 import { waitOfDescribed } from '../../workers/wait-of.js';
 import { temporalSettings } from '../temporal-settings.js';
 

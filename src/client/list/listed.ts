@@ -1,7 +1,7 @@
 import type { BatchProgress } from '../../activities/contract.js';
 import type { BatchResult } from '../../model/results/result.js';
-import type { End } from '../../platform/workflow-status.js';
-import { endOf, isPaused } from '../../platform/workflow-status.js';
+import type { End } from '../../temporal/workflow-status.js';
+import { endOf, isPaused } from '../../temporal/workflow-status.js';
 import type { StoredBatch } from '../../trajectories/trajectory-store.js';
 
 /** A batch or stream, as a list shows it. null: nobody knows, or it has none. */

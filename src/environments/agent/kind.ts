@@ -9,12 +9,12 @@ import { createHttpCall } from '../http/call.js';
 import { defineKind } from '../kind.js';
 import type { Argv } from './command-settings.js';
 import { createCommand } from './command.js';
-import type { Confinement, ConfinementOptions } from './confinement.js';
+import type { Confinement, ConfinementOptions } from '../../sandbox/programs/confinement.js';
 import { withHere } from './placeholders.js';
 import { createService } from './service.js';
-import { createPrograms } from './programs/programs.js';
-import { variablesWith } from './programs/view.js';
-import { createUnconfined } from './unconfined.js';
+import { createPrograms } from '../../sandbox/programs/programs.js';
+import { variablesWith } from '../../sandbox/programs/view.js';
+import { createUnconfined } from '../../sandbox/programs/unconfined.js';
 import { AgentSettings } from './settings.js';
 
 /** 1 MiB of what a program returns, and what the protocol says around it. */

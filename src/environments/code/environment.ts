@@ -6,7 +6,7 @@ import { environmentSays } from '../turn.js';
 import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';
 import { createLocalSandbox } from './local-sandbox.js';
-import type { Ran, Sandbox } from './outcomes.js';
+import type { Ran, Sandbox } from '../../sandbox/snippets/outcomes.js';
 import type { Token } from '../http/token.js';
 import { createRemoteSandbox } from './remote-sandbox.js';
 import { executedTurns, type ExecutedTurn } from './session-log.js';

@@ -1,5 +1,6 @@
-import type { Excess, Outcome, Ran } from './outcomes.js';
-import type { CodeSettings, Limits } from './settings.js';
+import type { Excess, Outcome, Ran } from '../../sandbox/snippets/outcomes.js';
+import type { Limits } from '../../sandbox/limits.js';
+import type { CodeSettings } from './settings.js';
 
 /** Messages to code, and outcomes to observations, in upstream's format. Pure functions. */
 

@@ -1,18 +1,19 @@
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import { createFolders } from './sandbox/folders.js';
-import type { Interpreter } from './interpreter/interpreter.js';
-import { startInterpreter } from './interpreter/interpreter.js';
-import type { Launcher, Level } from './sandbox/levels.js';
-import { findBubblewrap, LEVELS, meaningOf, prepareLaunch } from './sandbox/levels.js';
-import type { Sandbox } from './outcomes.js';
-import { findPythons, readProgram } from './sandbox/python.js';
-import { createSandboxes } from './interpreter/sandboxes.js';
-import type { CodeSettings, Limits } from './settings.js';
+import { createFolders } from '../../sandbox/folders.js';
+import type { Interpreter } from '../../sandbox/snippets/interpreter.js';
+import { startInterpreter } from '../../sandbox/snippets/interpreter.js';
+import type { Launcher, Level } from '../../sandbox/levels.js';
+import { findBubblewrap, LEVELS, meaningOf, prepareLaunch } from '../../sandbox/levels.js';
+import type { Sandbox } from '../../sandbox/snippets/outcomes.js';
+import { findPythons, readProgram } from '../../sandbox/python.js';
+import { createSandboxes } from '../../sandbox/snippets/sandboxes.js';
+import type { Limits } from '../../sandbox/limits.js';
+import type { CodeSettings } from './settings.js';
 import { limitsOf } from './settings.js';
-import type { Watcher } from './watch/watcher.js';
-import { createWatcher } from './watch/watcher.js';
+import type { Watcher } from '../../sandbox/watch/watcher.js';
+import { createWatcher } from '../../sandbox/watch/watcher.js';
 import { sandboxesAtOnce } from './at-once.js';
 
 interface LocalOptions {

@@ -3,8 +3,8 @@ import { listOf } from '../../model/untrusted.js';
 import { createHttpCall, type HttpCallSettings } from '../http/call.js';
 import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
-import type { Ran, Sandbox } from './outcomes.js';
-import { Excess, Outcomes } from './outcomes.js';
+import type { Ran, Sandbox } from '../../sandbox/snippets/outcomes.js';
+import { Excess, Outcomes } from '../../sandbox/snippets/outcomes.js';
 import type { CodeSettings } from './settings.js';
 import { limitsOf } from './settings.js';
 

@@ -1,3 +1,4 @@
+import type { Limits } from '../../sandbox/limits.js';
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
@@ -59,16 +60,6 @@ export const CodeSettings = z.strictObject({
   ...STEP_QUEUE,
 });
 export type CodeSettings = z.infer<typeof CodeSettings>;
-
-/** In milliseconds and bytes. */
-export interface Limits {
-  timeout_ms: number;
-  cpu_ms: number;
-  memory: number;
-  processes: number;
-  disk: number;
-  max_output: number;
-}
 
 export function limitsOf(settings: CodeSettings): Limits {
   const { timeout, cpu, memory, processes, disk, max_output } = settings;

@@ -1,11 +1,11 @@
 import { Client, Connection } from '@temporalio/client';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
-import { clockAhead } from '../../platform/server-clock.js';
+import { clockAhead } from '../../temporal/server-clock.js';
 import { differenceText, takeAhead } from '../../platform/waits/common-clock.js';
-import { addressRemedy } from '../../platform/server-address.js';
-import type { Sign } from '../../platform/pollers.js';
-import { isAlive, lastSign, mayBeAlive } from '../../platform/pollers.js';
+import { addressRemedy } from '../../temporal/server-address.js';
+import type { Sign } from '../../temporal/pollers.js';
+import { isAlive, lastSign, mayBeAlive } from '../../temporal/pollers.js';
 import type { Config } from '../config.js';
 import { connectionSettings } from '../connection-settings.js';
 import type { OwnStore } from '../one-store.js';

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import { whyTaskFails } from '../../platform/failing-task.js';
-import { OPEN_IN_SEARCHES, onTaskQueue, whyPaused } from '../../platform/workflow-status.js';
+import { whyTaskFails } from '../../temporal/failing-task.js';
+import { OPEN_IN_SEARCHES, onTaskQueue, whyPaused } from '../../temporal/workflow-status.js';
 import type { Finding } from './finding.js';
 
 /** Each costs a call. What keeps one from going on keeps most of them. */

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Client } from '@temporalio/client';
-import { askersOf, processOf, reportsOf, workerIdentity } from '../../platform/pollers.js';
+import { askersOf, processOf, reportsOf, workerIdentity } from '../../temporal/pollers.js';
 import { identify, runOf } from '../../platform/process/identity.js';
 import type { Config } from '../config.js';
 import { queuesOf } from '../queues.js';

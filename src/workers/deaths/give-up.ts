@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-import { processOf } from '../../platform/pollers.js';
-import { OPEN_IN_SEARCHES, onTaskQueue } from '../../platform/workflow-status.js';
+import { processOf } from '../../temporal/pollers.js';
+import { OPEN_IN_SEARCHES, onTaskQueue } from '../../temporal/workflow-status.js';
 
 /** temporal.api.enums.v1.PendingActivityState: those in which a worker has the activity. */
 const RUNNING: ReadonlySet<number> = new Set([2, 3, 5]);

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { namedIn, runIn } from '../../platform/pollers.js';
+import { namedIn, runIn } from '../../temporal/pollers.js';
 import { areNeighbours, identify, runOf } from '../../platform/process/identity.js';
 
 /**

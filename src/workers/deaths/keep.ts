@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { describeError } from '../../platform/errors.js';
-import type { Report } from '../../platform/pollers.js';
+import type { Report } from '../../temporal/pollers.js';
 import type { RunningActivities } from './give-up.js';
 import { giveUp } from './give-up.js';
 import type { Dead } from './watch.js';

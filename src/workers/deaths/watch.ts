@@ -1,5 +1,5 @@
-import type { Report } from '../../platform/pollers.js';
-import { REPORTS_EVERY_S, runIn } from '../../platform/pollers.js';
+import type { Report } from '../../temporal/pollers.js';
+import { REPORTS_EVERY_S, runIn } from '../../temporal/pollers.js';
 import { areNeighbours } from '../../platform/process/identity.js';
 
 /** Time between two looks at the reports of all workers. */

@@ -6,8 +6,8 @@ import path from 'node:path';
 import { createCode } from '../../../src/environments/code/environment.js';
 import { createLocalSandbox } from '../../../src/environments/code/local-sandbox.js';
 import { textLog, textOf } from '../../../src/model/content.js';
-import type { Level } from '../../../src/environments/code/sandbox/levels.js';
-import type { Sandbox } from '../../../src/environments/code/outcomes.js';
+import type { Level } from '../../../src/sandbox/levels.js';
+import type { Sandbox } from '../../../src/sandbox/snippets/outcomes.js';
 import type { CodeSettings } from '../../../src/environments/code/settings.js';
 import type {
   Environment,

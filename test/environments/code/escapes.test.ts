@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Level } from '../../../src/environments/code/sandbox/levels.js';
+import type { Level } from '../../../src/sandbox/levels.js';
 import type { Attempt, Canaries } from './attempts.js';
 import { attempts } from './attempts.js';
 import { makeCanaries } from './canaries.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { codeOf, formatResult, observationOf } from '../../../src/environments/code/format.js';
-import type { Outcome } from '../../../src/environments/code/outcomes.js';
+import type { Outcome } from '../../../src/sandbox/snippets/outcomes.js';
 import { limitsOf } from '../../../src/environments/code/settings.js';
 import { codeSettings } from './code-bed.js';
 import { processorTime_ms } from '../../harness/processor-time.js';

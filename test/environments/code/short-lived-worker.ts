@@ -1,5 +1,5 @@
 import { codeBed } from './code-bed.js';
-import type { Level } from '../../../src/environments/code/sandbox/levels.js';
+import type { Level } from '../../../src/sandbox/levels.js';
 
 /** A process that plays rollouts one after the other and says what each turn came to, a line of JSON each; then it waits to be killed. */
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { Level } from '../../../src/environments/code/sandbox/levels.js';
+import type { Level } from '../../../src/sandbox/levels.js';
 
 const PROGRAM = fileURLToPath(new URL('short-lived-worker.js', import.meta.url));
 

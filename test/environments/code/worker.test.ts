@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { createCode } from '../../../src/environments/code/environment.js';
-import type { Ran, Sandbox } from '../../../src/environments/code/outcomes.js';
+import type { Ran, Sandbox } from '../../../src/sandbox/snippets/outcomes.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { codeBed, codeSettings, createRollout, LEVELS_HERE, processesNamed } from './code-bed.js';
 import { startWorkerProcess } from './worker-process.js';

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { tableFromArrays, tableToIPC, utf8 } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { createRandom } from '../../../src/dev/simulator/random.js';
+import { createRandom } from '../../../simulator/random.js';
 
 /**
  * Made-up documents of 90 words each, whose frequencies follow those of a language (Zipf), and queries of eight such

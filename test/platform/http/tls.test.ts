@@ -11,7 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../../src/environments/http/environment.js';
 import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import { Fault } from '../../../src/model/faults.js';
-import { addressRemedy } from '../../../src/platform/server-address.js';
+import { addressRemedy } from '../../../src/temporal/server-address.js';
 import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 

@@ -4,7 +4,7 @@ import type { Client } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { msToTs } from '@temporalio/common/lib/time.js';
 import { onLoopback, openServer } from '../../../src/client/server.js';
-import { workerIdentity } from '../../../src/platform/pollers.js';
+import { workerIdentity } from '../../../src/temporal/pollers.js';
 import { giveUp, reachActivities } from '../../../src/workers/deaths/give-up.js';
 import type { OwnServer } from '../../harness/dev-server.js';
 import { startOwnServer } from '../../harness/dev-server.js';

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { describe, test } from 'node:test';
-import { workerIdentity } from '../../../src/platform/pollers.js';
+import { workerIdentity } from '../../../src/temporal/pollers.js';
 import { identify, runOf } from '../../../src/platform/process/identity.js';
 import { hasEnded } from '../../../src/workers/deaths/has-ended.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { workerIdentity, processOf } from '../../../src/platform/pollers.js';
+import { workerIdentity, processOf } from '../../../src/temporal/pollers.js';
 import type { RunningActivities } from '../../../src/workers/deaths/give-up.js';
 import { careFor } from '../../../src/workers/deaths/keep.js';
 

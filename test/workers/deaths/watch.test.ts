@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Report } from '../../../src/platform/pollers.js';
+import type { Report } from '../../../src/temporal/pollers.js';
 import type { Watch } from '../../../src/workers/deaths/watch.js';
 import { LOOK_MS, watchWorkers } from '../../../src/workers/deaths/watch.js';
 

@@ -1,0 +1,195 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, lstat, mkdir, mkdtemp, readdir, rmdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { z } from 'zod';
+import { describeError } from '../platform/errors.js';
+import { spawned } from '../platform/process/spawned.js';
+import type { Program } from './python.js';
+import { BOOTSTRAP } from './python.js';
+
+/**
+ * Folders on this machine's disk that code writes to. A folder's guard removes it with its interpreter. What it could
+ * not remove, and what killed guards left behind, is removed from here by a process with rights to that folder alone.
+ */
+
+export interface Claim {
+  folder: string;
+  /** Its owner; null: the worker's own user. */
+  uid: number | null;
+}
+
+export interface Folders {
+  claim(has_own_uid: boolean): Promise<Claim>;
+  /**
+   * For a folder that no code uses. Never rejects: a folder that cannot be removed is reported and tried
+   * again.
+   */
+  release(folder: string): Promise<void>;
+  /** Removes folders that ended workers left behind. Never rejects. */
+  sweep(): Promise<void>;
+}
+
+export interface FoldersOptions extends Program {
+  report: (message: string) => void;
+  /** A younger folder may not have a guard yet. */
+  sweep_after_ms?: number;
+}
+
+const prefix = (): string => path.join(tmpdir(), 'rollout-code-');
+/** systemd gives no user one of these ids, and containers have them too. */
+const FIRST_UID = 60_578;
+const UIDS = 600;
+const CLAIMS = 20;
+const SWEEP_AFTER_MS = 60_000;
+const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1000, 60_000];
+const REMOVE_MS = 60_000;
+const IN_USE = 'in use';
+
+export const isRoot = (): boolean => process.getuid?.() === 0;
+
+export const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UIDS);
+
+export function createFolders(options: FoldersOptions): Folders {
+  const { report, sweep_after_ms = SWEEP_AFTER_MS } = options;
+  /** When each may be tried again, and the length of the previous pause. */
+  const left = new Map<string, { at: number; pause_ms: number }>();
+
+  const keep = (folder: string, why: string): void => {
+    const before = left.get(folder);
+    if (before === undefined) {
+      report(
+        `code: cannot remove ${folder}: ${why}; it is tried again when code runs, and by the next worker`,
+      );
+    }
+    const pause_ms = Math.min(MAX_PAUSE_MS, (before?.pause_ms ?? MIN_PAUSE_MS / 2) * 2);
+    left.set(folder, { at: Date.now() + pause_ms, pause_ms });
+  };
+  const removeAll = async (folders: string[]): Promise<void> => {
+    for (const folder of folders) {
+      const why = await remove(folder, options).catch(describeError);
+      if (why === null) left.delete(folder);
+      else if (why !== IN_USE || left.has(folder)) keep(folder, why);
+    }
+  };
+  const due = (): string[] => {
+    const found = [...left].filter(([, { at }]) => at <= Date.now());
+    // Not twice at the same time.
+    for (const [, one] of found) one.at = Infinity;
+    return found.map(([folder]) => folder);
+  };
+
+  return {
+    async claim(has_own_uid) {
+      void removeAll(due());
+      return await claimFolder(has_own_uid);
+    },
+    release: (folder) => removeAll([folder]),
+    async sweep() {
+      const found = await abandonedFolders(sweep_after_ms).catch(() => []);
+      await removeAll(found);
+    },
+  };
+}
+
+/** The folder's name claims the id: no two sandboxes of this machine share one, even in different workers. */
+async function claimFolder(has_own_uid: boolean): Promise<Claim> {
+  if (!has_own_uid) return { folder: await mkdtemp(prefix()), uid: null };
+  for (let attempt = 0; attempt < CLAIMS; attempt++) {
+    const uid = randomUid();
+    const folder = await folderOf(uid);
+    if (folder === null) continue;
+    await chown(folder, uid, uid);
+    return { folder, uid };
+  }
+  throw new Error(`no user id is free: remove old folders ${prefix()}*`);
+}
+
+/**
+ * null: a sandbox has this id. A name that another user has taken claims nothing, whoever takes all of them: then the
+ * folder has a longer name.
+ */
+async function folderOf(uid: number): Promise<string | null> {
+  const name = `${prefix()}${uid}`;
+  const folder = await mkdir(name, { mode: 0o700 }).then(
+    () => name,
+    async () => ((await isOfOthers(name)) ? await mkdtemp(`${name}${LONGER}`) : null),
+  );
+  if (folder === null) return null;
+  // Made first and looked then: of two workers that claim the same id, one at least sees the other.
+  for (const other of await readdir(tmpdir())) {
+    const path_of_other = path.join(tmpdir(), other);
+    const isOfId = path_of_other === name || path_of_other.startsWith(`${name}${LONGER}`);
+    if (!isOfId || path_of_other === folder || (await isOfOthers(path_of_other))) continue;
+    await rmdir(folder);
+    return null;
+  }
+  return folder;
+}
+
+/** Between an id and what is random. */
+const LONGER = 'x';
+
+/** false also for what has just been removed. */
+async function isOfOthers(name: string): Promise<boolean> {
+  const status = await lstat(name).catch(() => null);
+  return status !== null && !isOfSandboxes(status.uid);
+}
+
+/** Folders of sandboxes that this user may have made, of a certain age. */
+async function abandonedFolders(age_ms: number): Promise<string[]> {
+  const names = (await readdir(tmpdir())).map((name) => path.join(tmpdir(), name));
+  const found: string[] = [];
+  for (const name of names.filter((name) => name.startsWith(prefix()))) {
+    const status = await lstat(name).catch(() => null);
+    if (status?.isDirectory() !== true || !isOfSandboxes(status.uid)) continue;
+    if (Date.now() - status.ctimeMs >= age_ms) found.push(name);
+  }
+  return found;
+}
+
+const isOfSandboxes = (uid: number): boolean =>
+  uid === process.getuid?.() || (isRoot() && uid >= FIRST_UID && uid < FIRST_UID + UIDS);
+
+const Said = z.object({ left: z.string().nullable() });
+
+/** null once it is gone, else why not. Under root its owner removes it, because code wrote its content. */
+async function remove(folder: string, { python, modules }: Program): Promise<string | null> {
+  // Usually the guard has removed it, or failed only because the folder above belongs to someone else.
+  const isGone = await rmdir(folder).then(
+    () => true,
+    (error: unknown) => error instanceof Error && 'code' in error && error.code === 'ENOENT',
+  );
+  if (isGone) return null;
+  const { uid } = await lstat(folder);
+  const is_confined = process.platform === 'linux';
+  const child = await spawned(
+    spawn(python.executable, ['-I', '-c', BOOTSTRAP], {
+      ...{ cwd: '/', env: { LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'ignore'] },
+      ...{ timeout: REMOVE_MS, killSignal: 'SIGKILL' },
+      ...(isRoot() ? { uid, gid: uid } : {}),
+    }),
+  );
+  const ended = once(child, 'close') as Promise<[number | null, string | null]>;
+  child.stdin.on('error', () => undefined);
+  const hello = { modules, main: 'removal', folder, confined: is_confined };
+  child.stdin.end(`${JSON.stringify(hello)}\n`);
+  const [said, [code, signal]] = await Promise.all([text(child.stdout), ended]);
+  await rmdir(folder).catch(() => undefined);
+  const isThere = await lstat(folder).then(
+    () => true,
+    () => false,
+  );
+  if (!isThere) return null;
+  return answerOf(said) ?? `what removes it ended with ${signal ?? code ?? 'nothing'}`;
+}
+
+function answerOf(said: string): string | null {
+  try {
+    return Said.parse(JSON.parse(said)).left;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,178 @@
+import { mkdir, mkdtemp } from 'node:fs/promises';
+import path from 'node:path';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import { findPythons } from '../python.js';
+import type { Python } from '../python.js';
+import type {
+  Command,
+  Confined,
+  Confinement,
+  ConfinementOptions,
+  Part,
+  Running,
+} from './confinement.js';
+import { startGuarded } from './guarded.js';
+import { findProgram } from './find-program.js';
+import { abandoned, endStraysOf, own, prefix, removed } from './strays.js';
+
+/**
+ * `sandbox: none`, for hosts that are a sandbox themselves: programs are the worker's user, and may do what it may. A
+ * life has a folder of its own, and leaves no process and no folder behind.
+ */
+export function createUnconfined({
+  name,
+  report,
+}: Pick<ConfinementOptions, 'name' | 'report'>): Confinement {
+  report(
+    'programs run with nothing around them (sandbox: none): they may do whatever this worker may',
+  );
+  const open = new Set<Confined>();
+  let looked: Promise<Python> | null = null;
+  /** Once; again after a failure, for a Python may be installed meanwhile. */
+  const pythonHere = async (): Promise<Python> => {
+    looked ??= look(name);
+    try {
+      return await looked;
+    } catch (error) {
+      looked = null;
+      throw error;
+    }
+  };
+  let sweeping: Promise<void> | null = null;
+  /** What another worker has left may be of the rollout that begins again here. */
+  const swept = (): Promise<void> =>
+    (sweeping ??= sweep(report).finally(() => {
+      sweeping = null;
+    }));
+  return {
+    health: async () => {
+      await pythonHere();
+    },
+    open: async () => {
+      const python = await pythonHere();
+      await swept();
+      const confined = await openLife({ python, name, report });
+      open.add(confined);
+      return {
+        ...confined,
+        remove: async () => {
+          await confined.remove();
+          open.delete(confined);
+        },
+      };
+    },
+    close: async () => {
+      await Promise.all([...open].map(({ remove }) => remove()));
+    },
+  };
+}
+
+async function look(name: string): Promise<Python> {
+  const { pythons, problems } = await findPythons(null);
+  const [python] = pythons;
+  if (python !== undefined) return python;
+  const message = `environments.${name}.run: expected Python 3.10 or later, under which workers start programs, got none: ${problems.join('; ')}`;
+  throw new Fault({ type: 'EnvironmentUnavailable', message });
+}
+
+async function sweep(report: ConfinementOptions['report']): Promise<void> {
+  for (const base of await abandoned()) {
+    await endStraysOf(base);
+    const why = await removed(base);
+    if (why !== null) report(`cannot remove ${base}, which a worker that died has left: ${why}`);
+  }
+}
+
+interface Opening extends Pick<ConfinementOptions, 'name' | 'report'> {
+  python: Python;
+}
+
+async function openLife({ python, name, report }: Opening): Promise<Confined> {
+  const base = await made(name);
+  const at = (folder: string): string => path.join(base, folder);
+  const folder = at('work');
+  const own = (part: Part, name: string): string =>
+    at(part === 'program' ? name : `${part}-${name}`);
+  let running: Running | null = null;
+  const endStrays = (): Promise<void> => endStraysOf(base);
+  let removing: Promise<void> | null = null;
+  const remove = async (): Promise<void> => {
+    running?.end();
+    await running?.ended;
+    const why = await removed(base);
+    if (why !== null) report(`cannot remove ${base}: ${why}; remove it by hand`);
+  };
+  return {
+    folder,
+    kept: at('kept'),
+    python: python.executable,
+    variables: (part) => ({
+      PATH: process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
+      HOME: own(part, 'home'),
+      TMPDIR: own(part, 'tmp'),
+      LANG: 'C.UTF-8',
+    }),
+    door: null,
+    start: async (command) => {
+      if (removing !== null) throw new Error(`${folder} is removed`);
+      const { part = 'program' } = command;
+      // The program may have made them.
+      if (part !== 'program') await fresh(name, [own(part, 'home'), own(part, 'tmp')]);
+      const cwd = part === 'submit' || part === 'patch' ? own(part, 'home') : folder;
+      await checkThere(command, { name, folder: cwd });
+      running = await startGuarded(command, { python, cwd, endStrays }).catch((error: unknown) => {
+        throw notStarted(name, { argv: command.argv, error });
+      });
+      return running;
+    },
+    remove: () => (removing ??= remove()),
+  };
+}
+
+async function made(name: string): Promise<string> {
+  try {
+    const base = await mkdtemp(prefix());
+    await own(base);
+    for (const folder of ['work', 'home', 'tmp', 'kept']) await mkdir(path.join(base, folder));
+    return base;
+  } catch (error) {
+    const message = `environments.${name}.run: no folder for a program can be made at ${prefix()}: ${describeError(error)}`;
+    throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
+  }
+}
+
+async function fresh(name: string, folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    const why = await removed(folder);
+    try {
+      await mkdir(folder);
+    } catch (error) {
+      const message = `environments.${name}.run: no empty folder can be had at ${folder}: ${why ?? describeError(error)}`;
+      throw new Fault({ type: 'EnvironmentFailed', message, cause: error });
+    }
+  }
+}
+
+async function checkThere(
+  { argv: [program], env }: Command,
+  { name, folder }: { name: string; folder: string },
+): Promise<void> {
+  if ((await findProgram(program, { PATH: env['PATH'] ?? '', folder })) !== null) return;
+  throw notStarted(name, { argv: [program], error: new Error('there is no such program') });
+}
+
+/** An argument that is too long, say: another attempt would fail, too. */
+function notStarted(
+  name: string,
+  { argv: [program = ''], error }: { argv: readonly string[]; error: unknown },
+): Fault {
+  const said = describeError(error);
+  const why = said.includes('E2BIG')
+    ? 'an argument or variable has more than this system takes (128 KiB on Linux); have `setup` write it to a file'
+    : said.includes('null bytes')
+      ? 'an argument or variable has a NUL character, which no system takes'
+      : said;
+  const message = `environments.${name}.run: ${program} cannot be started: ${why}`;
+  return new Fault({ type: 'EnvironmentRejected', message, cause: error });
+}

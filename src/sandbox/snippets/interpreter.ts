@@ -1,0 +1,231 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { LATE, orAborted, within } from '../../platform/waits/abort.js';
+import { spawned } from '../../platform/process/spawned.js';
+import type { Launch } from '../levels.js';
+import type { LineReader } from './line-reader.js';
+import { readLines } from './line-reader.js';
+import type { Blocks, Excess, Ran } from './outcomes.js';
+import { Outcomes } from './outcomes.js';
+import { childrenOf, signalGroup, signalTo } from '../watch/process-tree.js';
+import type { Limits } from '../limits.js';
+import type { Watch, Watcher } from '../watch/watcher.js';
+
+/** One interpreter and its process group: started, asked, stopped between questions, ended as a whole. */
+export interface Interpreter {
+  readonly alive: boolean;
+  /** If code is killed, so is the interpreter. Rejects with the signal's reason. */
+  run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
+  /** Resolves when nothing of it is left. Never rejects. */
+  close(): Promise<void>;
+}
+
+interface StartOptions {
+  launch: Launch;
+  limits: Limits;
+  modules: Record<string, string>;
+  watcher: Watcher;
+  /** Removes the launch's folder once no code uses it; never rejects. */
+  release: (folder: string) => Promise<void>;
+  signal: AbortSignal;
+}
+
+const START_MS = 20_000;
+const END_MS = 2000;
+
+const Ready = z.object({ ready: z.int().positive() });
+const Reply = z.object({ id: z.string(), outcomes: Outcomes });
+
+/** Throws the reason if it does not start. */
+export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
+  const { launch, limits, release } = options;
+  const { child, root, ended, errors } = await start(launch);
+  // JSON escapes take six bytes per character; a longer reply does not come from the runner.
+  const bound = 16 * 6 * limits.max_output + 65_536;
+  const replies = readLines(child.stdout, bound);
+  let alive = true;
+  let group = root;
+  let watch: Watch | null = null;
+  const whenEnded = ended.then(async ({ killed }) => {
+    alive = false;
+    // A guard that was killed has ended nothing.
+    if (killed) signalGroup(group, 'SIGKILL');
+    watch?.end();
+    replies.end();
+    if (launch.folder !== null) await release(launch.folder);
+  });
+  const close = async (): Promise<void> => {
+    if (alive) killBelow({ root, group });
+    const late = setTimeout(signalGroup, END_MS, root, 'SIGKILL');
+    // The kernel may keep a killed process for a while, so the wait is bounded.
+    await within(2 * END_MS, whenEnded);
+    clearTimeout(late);
+    watch?.end();
+  };
+
+  try {
+    const begun = await greet(options, { child, replies });
+    if (begun === null) {
+      throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
+    }
+    if (launch.own_group) group = begun.ready;
+    const code = watchCode(options, { root, group, close });
+    watch = code.watch;
+    await watch.rest();
+    const run = createRun({ child, replies, close, group, ...code }, options);
+    return {
+      run,
+      close,
+      get alive() {
+        return alive;
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface Watching {
+  watch: Watch;
+  /** Called with any excess from now on; null: the interpreter rests, and excess ends it. */
+  listen: (tell: ((excess: Excess) => void) | null) => void;
+}
+
+function watchCode(
+  { launch, limits, watcher }: StartOptions,
+  { root, group, close }: { root: number; group: number; close: () => Promise<void> },
+): Watching {
+  const { levels, folder, mounts } = launch;
+  const tree = { root, group, levels, folder, mounts, limits, disk_bound: limits.disk };
+  const end = (): void => void close();
+  let tell: (excess: Excess) => void = end;
+  return {
+    watch: watcher.watch(tree, (excess) => {
+      tell(excess);
+    }),
+    listen: (listener) => {
+      tell = listener ?? end;
+    },
+  };
+}
+
+interface Running extends Watching {
+  child: ChildProcessWithoutNullStreams;
+  replies: LineReader;
+  close: () => Promise<void>;
+  /** The process group that code is in: it is stopped between two questions. */
+  group: number;
+}
+
+function createRun(
+  { child, replies, close, group, watch, listen }: Running,
+  { limits }: StartOptions,
+): Interpreter['run'] {
+  return async (blocks, { signal, timeout_ms }) => {
+    signal.throwIfAborted();
+    watch.run();
+    const id = randomUUID();
+    child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
+    const found: Excess[] = [];
+    const excessive = new Promise<Excess>((resolve) => {
+      listen((excess) => {
+        found.push(excess);
+        resolve(excess);
+      });
+    });
+    const first = orAborted(Promise.race([replyTo(id, replies), excessive]), signal);
+    const timely = await within(timeout_ms, first).catch(() => 'ended' as const);
+    const answer = timely === LATE ? 'timeout' : timely;
+    signalGroup(group, 'SIGSTOP');
+    const rested = typeof answer === 'string' ? answer : await watch.rest();
+    listen(null);
+    const excess = found[0] ?? rested;
+    if (typeof answer !== 'string' && excess === null && !signal.aborted) {
+      return { outcomes: bounded(answer, { blocks, limits }) };
+    }
+    await close();
+    signal.throwIfAborted();
+    return { killed: excess ?? 'ended' };
+  };
+}
+
+/** Sends the program and waits until it is confined; null: it will not be. */
+async function greet(
+  { launch, modules, signal }: StartOptions,
+  { child, replies }: { child: ChildProcessWithoutNullStreams; replies: LineReader },
+): Promise<z.infer<typeof Ready> | null> {
+  child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
+  const line = await within(START_MS, orAborted(replies.next(), signal));
+  return Ready.safeParse(line).data ?? null;
+}
+
+/** Skips lines that do not answer this question: the code itself wrote them. */
+async function replyTo(id: string, replies: LineReader): Promise<Excess | Outcomes> {
+  replies.reset();
+  for (;;) {
+    const line = await replies.next();
+    if (line === null) return 'ended';
+    const reply = Reply.safeParse(line);
+    if (reply.success && reply.data.id === id) return reply.data.outcomes;
+  }
+}
+type Outcomes = z.infer<typeof Outcomes>;
+
+/** Code may have written this, so it is checked as strictly as the runner's replies. */
+function bounded(
+  outcomes: Outcomes,
+  { blocks, limits }: { blocks: Blocks; limits: Limits },
+): Outcomes {
+  // Through bytes, because a lone surrogate is no valid text.
+  const cut = (text: string): string => Buffer.from(text.slice(0, limits.max_output)).toString();
+  return outcomes.slice(0, Math.max(1, blocks.length)).map((outcome) =>
+    outcome.status === 'raises'
+      ? { ...outcome, type: cut(outcome.type), message: cut(outcome.message) }
+      : {
+          ...outcome,
+          value: outcome.value === null ? null : cut(outcome.value),
+          stdout: cut(outcome.stdout),
+        },
+  );
+}
+
+const MAX_ERRORS = 4000;
+
+async function start({ command, args, env, uid }: Launch) {
+  // Outside its folder: the started program and the guard must not find code there.
+  const child = await spawned(
+    spawn(command, args, {
+      ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
+      ...(uid === null ? {} : { uid, gid: uid }),
+    }),
+  );
+  let text = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);
+  });
+  const ended = new Promise<{ killed: boolean }>((resolve) => {
+    child.once('exit', (_code, how) => {
+      resolve({ killed: how !== null });
+    });
+  });
+  // If it ends during the write, `ended` reports it.
+  for (const stream of child.stdio) stream?.on('error', () => undefined);
+  const errors = (): string => text.trim().split('\n').at(-1) ?? '';
+  return { child, root: child.pid ?? 0, ended, errors };
+}
+
+/** Spares the started process (a guard, or bubblewrap), which ends after all others. */
+function killBelow({ root, group }: { root: number; group: number }): void {
+  if (group !== root) {
+    signalGroup(group, 'SIGKILL');
+    return;
+  }
+  const below = childrenOf(root);
+  // Before it has started anything.
+  if (below.length === 0) signalGroup(root, 'SIGKILL');
+  for (const pid of below) signalTo(pid, 'SIGKILL');
+  signalGroup(root, 'SIGCONT');
+}

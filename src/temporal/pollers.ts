@@ -1,0 +1,271 @@
+import type { StoreIds } from '../trajectories/trajectory-store.js';
+import { commonMs } from '../platform/waits/common-clock.js';
+import { onTaskQueue } from './workflow-status.js';
+
+/** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
+const TYPES = { workflow: 1, activity: 2 } as const;
+
+/** How often a worker reports to a server that takes reports; the SDK's own default is 60 s. */
+export const REPORTS_EVERY_S = 2;
+/** A worker that waits for tasks asks again after this time; the server lists one that died for minutes. */
+const ASKS_EVERY_S = 60;
+/** A sign of life may be late by this. */
+const LATE_S = 15;
+
+export interface TaskQueue {
+  name: string;
+  type: keyof typeof TYPES;
+}
+
+/** The last sign of life of a queue's workers: a question for tasks, or a report. */
+export interface Sign {
+  /** In seconds. */
+  ago: number;
+  /** The longest time between two signs of one that runs, in seconds. */
+  every: number;
+}
+
+type Time = { seconds?: unknown } | null;
+
+/** The part of a poller that says when it last asked, and who it is. */
+interface Poller {
+  lastAccessTime?: Time;
+  identity?: string | null;
+}
+
+/** The part of a worker that says when it last reported, and who it is. */
+interface Reporter {
+  workerHeartbeat?: {
+    heartbeatTime?: (Time & { nanos?: number | null }) | null;
+    elapsedSinceLastHeartbeat?: Time;
+    workerIdentity?: string | null;
+  } | null;
+}
+
+interface Workers {
+  pollers: readonly Poller[];
+  reporters: readonly Reporter[];
+}
+
+/** What is used of the SDK's `workflowService`. */
+export interface PollerServer {
+  describeTaskQueue(question: {
+    namespace: string;
+    taskQueue: { name: string };
+    taskQueueType: (typeof TYPES)[TaskQueue['type']];
+    reportStats?: boolean;
+  }): Promise<{
+    pollers: readonly Poller[];
+    stats?: { approximateBacklogCount?: unknown } | null;
+  }>;
+  listWorkers(question: {
+    namespace: string;
+    query: string;
+    pageSize: number;
+    nextPageToken?: Uint8Array;
+  }): Promise<{ workersInfo: readonly Reporter[]; nextPageToken?: Uint8Array | null }>;
+}
+
+/** The last sign of life of a worker on this queue; null: none is known. */
+export const lastSign = async (
+  server: PollerServer,
+  queue: TaskQueue & { namespace: string },
+): Promise<Sign | null> => signOf(await workersOf(server, queue), commonMs());
+
+async function workersOf(
+  server: PollerServer,
+  { namespace, name, type }: TaskQueue & { namespace: string },
+): Promise<Workers> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
+  const query = runningOn([name]);
+  const [{ pollers }, { workersInfo }] = await Promise.all([
+    server.describeTaskQueue(question),
+    // An older server has no such call. The poll is the only sign there.
+    server.listWorkers({ namespace, query, pageSize: 1000 }).catch(() => ({ workersInfo: [] })),
+  ]);
+  return { pollers, reporters: workersInfo };
+}
+
+const runningOn = (queues: readonly string[]): string => {
+  const of_one = queues.map(onTaskQueue);
+  return `(${of_one.join(' OR ')}) AND Status = 'Running'`;
+};
+
+/** The last report of a process whose workers run on some queue. */
+export interface Report {
+  /** The common part of its workers' identities. */
+  process: string;
+  /** Differs from report to report; no time to compare with, since it is of the worker's clock. */
+  at: string;
+  /** The time between its last two reports, in seconds; 0: this is its first. */
+  every: number;
+}
+
+/** Of all workers that run on these queues and report. One that died without a word is among them for long. */
+export async function reportsOf(
+  server: Pick<PollerServer, 'listWorkers'>,
+  { namespace, queues }: { namespace: string; queues: readonly string[] },
+): Promise<Report[]> {
+  const reports = new Map<string, Report>();
+  let nextPageToken: Uint8Array | null | undefined = new Uint8Array();
+  while (nextPageToken) {
+    const question = { namespace, query: runningOn(queues), pageSize: 1000, nextPageToken };
+    const page = await server.listWorkers(question);
+    for (const { workerHeartbeat } of page.workersInfo) {
+      const { heartbeatTime, elapsedSinceLastHeartbeat, workerIdentity } = workerHeartbeat ?? {};
+      const process = processOf(workerIdentity ?? '');
+      const at = `${secondsOf(heartbeatTime)}.${String(heartbeatTime?.nanos ?? 0).padStart(9, '0')}`;
+      const before = reports.get(process);
+      // Its workers report together, except for one that has ended alone.
+      if (before === undefined || before.at < at)
+        reports.set(process, { process, at, every: secondsOf(elapsedSinceLastHeartbeat) });
+    }
+    nextPageToken = page.nextPageToken?.length ? page.nextPageToken : null;
+  }
+  return [...reports.values()];
+}
+
+/** The processes that have asked for tasks of a queue lately; those that have ended are among them for minutes. */
+export async function askersOf(
+  server: Pick<PollerServer, 'describeTaskQueue'>,
+  { namespace, name, type }: TaskQueue & { namespace: string },
+): Promise<string[]> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
+  const { pollers } = await server.describeTaskQueue(question);
+  return pollers.map((one) => processOf(ofPoller(one)));
+}
+
+/** How many tasks of this queue wait for a worker, about; null: the server does not say. */
+export async function backlogOf(
+  server: Pick<PollerServer, 'describeTaskQueue'>,
+  { namespace, name, type }: TaskQueue & { namespace: string },
+): Promise<number | null> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
+  const { stats } = await server.describeTaskQueue({ ...question, reportStats: true });
+  return stats ? Number(stats.approximateBacklogCount ?? 0) : null;
+}
+
+/** A worker that may be alive. */
+export interface LivingWorker {
+  identity: string;
+  /** Of its last sign, in seconds since 1970; it grows only if it is alive. */
+  seen: number;
+  /** Whether the server lists it as running; one that only asked may have stopped since. */
+  reports: boolean;
+}
+
+/** Those of a queue. Where workers report, one that only asked has stopped, or is of an older release. */
+export async function livingWorkers(
+  server: PollerServer,
+  queue: TaskQueue & { namespace: string },
+): Promise<LivingWorker[]> {
+  const { pollers, reporters } = await workersOf(server, queue);
+  const now = commonMs();
+  const known = reporters.length > 0 ? reporters.map(ofReporter) : pollers.map(ofPoller);
+  return [...new Set(known)].flatMap((identity) => {
+    const own = {
+      pollers: pollers.filter((one) => ofPoller(one) === identity),
+      reporters: reporters.filter((one) => ofReporter(one) === identity),
+    };
+    return mayBeAlive(signOf(own, now))
+      ? [{ identity, seen: lastOf(own, now).at, reports: own.reporters.length > 0 }]
+      : [];
+  });
+}
+
+const ofPoller = ({ identity }: Poller): string => identity ?? '';
+const ofReporter = ({ workerHeartbeat }: Reporter): string => workerHeartbeat?.workerIdentity ?? '';
+
+/** The latest counts. `now`: milliseconds since 1970. */
+export function signOf(workers: Workers, now: number): Sign | null {
+  if (workers.pollers.length + workers.reporters.length === 0) return null;
+  const { at, every } = lastOf(workers, now);
+  // The server's clock may be ahead of this one.
+  return { ago: Math.max(0, Math.round(now / 1000 - at)), every };
+}
+
+/** Polls have the server's clock, reports their worker's: one that polls has reported not long before. */
+function lastOf({ pollers, reporters }: Workers, now: number): { at: number; every: number } {
+  const polled = Math.max(0, ...pollers.map(({ lastAccessTime }) => secondsOf(lastAccessTime)));
+  const reported = reporters
+    .map(({ workerHeartbeat }) => secondsOf(workerHeartbeat?.heartbeatTime))
+    .filter((at) => at <= now / 1000 + LATE_S && at >= polled - REPORTS_EVERY_S - LATE_S);
+  const every = reported.length === 0 ? ASKS_EVERY_S : REPORTS_EVERY_S;
+  return { at: Math.max(polled, ...reported), every };
+}
+
+const secondsOf = (time: Time | undefined): number => Number(time?.seconds ?? 0);
+
+/** Certain, whatever the server takes: a live worker may be silent for longer only where it does not report. */
+export const isAlive = (sign: Sign | null): boolean =>
+  sign !== null && sign.ago <= REPORTS_EVERY_S + LATE_S;
+
+/** Not overdue: none is missing yet. */
+export const mayBeAlive = (sign: Sign | null): sign is Sign =>
+  sign !== null && sign.ago <= sign.every + LATE_S;
+
+const RUN = '/run=';
+const SERVES = '/generation=';
+const STORES = '/store=';
+const RESULTS = '/results=';
+/** Temporal keeps it in each history, twice a workflow task. */
+const MOST_OF_NAMES = 120;
+
+/**
+ * A worker's name on the server: the SDK's own, the run of its process, which store and which generation services it has.
+ */
+export function workerIdentity(
+  {
+    pid,
+    host,
+    run = null,
+    store,
+    results,
+  }: { pid: number; host: string; run?: string | null } & StoreIds,
+  services: readonly string[] | null,
+): string {
+  const names = services?.map(encodeURIComponent).join(',') ?? null;
+  const parts = [
+    `${pid}@${host}`,
+    ...(run === null ? [] : [`${RUN}${run}`]),
+    ...(store === null ? [] : [`${STORES}${store}`]),
+    ...(results === null ? [] : [`${RESULTS}${results}`]),
+    ...(names === null || names.length > MOST_OF_NAMES ? [] : [`${SERVES}${names}`]),
+  ];
+  return parts.join('');
+}
+
+/** Who it is, for people, and which store it has. */
+export function namedIn(identity: string): StoreIds & { worker: string } {
+  const idAfter = (name: string): string | null =>
+    new RegExp(`${name}([0-9a-f]+)(?=/|$)`).exec(identity)?.[1] ?? null;
+  return {
+    worker: identity.split('/')[0] ?? identity,
+    store: idAfter(STORES),
+    results: idAfter(RESULTS),
+  };
+}
+
+/** The run of its process; null: a worker of an older release, or of another program. */
+export const runIn = (identity: string): string | null =>
+  /^[^/]*\/run=([0-9a-f]+-[0-9a-f]+)(?=\/|$)/.exec(identity)?.[1] ?? null;
+
+/** What the identities of one process have in common. */
+export function processOf(identity: string): string {
+  const run = runIn(identity);
+  const { worker } = namedIn(identity);
+  return run === null ? worker : `${worker}${RUN}${run}`;
+}
+
+/** The generation services of a queue's workers; null: none runs, or one does not say what it has. */
+export async function servicesOf(
+  server: Pick<PollerServer, 'describeTaskQueue'>,
+  { namespace, name }: { namespace: string; name: string },
+): Promise<string[] | null> {
+  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES.workflow };
+  const { pollers } = await server.describeTaskQueue(question);
+  const served = pollers.map(({ identity }) => identity?.split(SERVES)[1]);
+  if (served.length === 0 || served.includes(undefined)) return null;
+  const names = served.flatMap((one) => (one ?? '').split(',')).filter((one) => one !== '');
+  return [...new Set(names.map(decodeURIComponent))].toSorted();
+}

@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hostMs } from '../platform/waits/common-clock.js';
+
+/** What is used of a connection of the SDK. */
+interface Connection {
+  workflowService: {
+    pollWorkflowTaskQueue(question: Poll): Promise<unknown>;
+    describeTaskQueue(question: {
+      namespace: string;
+      taskQueue: { name: string };
+      taskQueueType: number;
+    }): Promise<{
+      pollers: readonly { identity?: string | null; lastAccessTime?: Time | null }[];
+    }>;
+  };
+  withAbortSignal<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T>;
+}
+
+interface Poll {
+  namespace: string;
+  taskQueue: { name: string };
+  identity: string;
+}
+
+interface Time {
+  seconds?: unknown;
+  nanos?: number | null;
+}
+
+const CLOCK_QUEUE = 'rollouts-clock';
+const LOOKS = 20;
+const BETWEEN_LOOKS_MS = 50;
+/** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
+const WORKFLOW = 1;
+
+/**
+ * By how much this host's clock is ahead of the Temporal server's, in milliseconds, to within the delay of a call; null
+ * if the server does not say. It has no call for its time, but remembers when a worker asked for tasks: so this asks,
+ * under a name of its own, on a task queue that has no others. The server keeps what it knows of a queue for ever, so
+ * all use the same.
+ */
+export async function clockAhead(
+  connection: Connection,
+  { namespace }: { namespace: string },
+): Promise<number | null> {
+  const { workflowService } = connection;
+  const identity = randomUUID();
+  const taskQueue = { name: CLOCK_QUEUE };
+  const polling = new AbortController();
+  const asked_ms = hostMs();
+  connection
+    .withAbortSignal(polling.signal, () =>
+      workflowService.pollWorkflowTaskQueue({ namespace, taskQueue, identity }),
+    )
+    .catch(() => undefined);
+  try {
+    for (let looks = 0; looks < LOOKS; looks++) {
+      const question = { namespace, taskQueue, taskQueueType: WORKFLOW };
+      const { pollers } = await workflowService.describeTaskQueue(question);
+      const own = pollers.find((one) => one.identity === identity);
+      const { seconds, nanos } = own?.lastAccessTime ?? {};
+      if (seconds !== undefined) return asked_ms - Number(seconds) * 1000 - (nanos ?? 0) / 1e6;
+      await sleep(BETWEEN_LOOKS_MS);
+    }
+    return null;
+  } finally {
+    polling.abort();
+  }
+}
