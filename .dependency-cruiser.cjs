@@ -39,7 +39,7 @@ module.exports = {
     room(
       'src/activities',
       'src/sampling',
-      'src/gateway/engine',
+      'src/gateway/play/engine',
       'src/temporal',
       'src/model',
       'src/platform',

@@ -50,10 +50,10 @@ const PARSERS = {
     'src/environments/math/grader-process.ts',
     'src/sandbox/{python,folders}.ts',
     'src/sandbox/snippets/line-reader.ts',
-    'src/environments/retriever/{index-files,corpus/jsonl,corpus/files}.ts',
+    'src/environments/retriever/{index-files,corpus/corpus,corpus/files}.ts',
   ],
   'gives JavaScript code, which has plain values': ['src/environments/module/user-module.ts'],
-  'belongs to the stack on one machine': ['src/dev/**', 'demos/**'],
+  'belongs to the stack on one machine': ['src/dev/**', 'simulator/**', 'demos/**'],
 };
 
 export default tseslint.config(

@@ -6,8 +6,8 @@ import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { filesBelow } from './fingerprint.mjs';
 
-const COMPILED = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'demos', 'test', 'bench', 'chaos'];
-const LINKED = ['examples', 'python', 'tools'];
+const COMPILED = ['src', 'simulator', 'tools', 'gym', 'demos', 'test', 'bench', 'chaos'];
+const LINKED = ['examples', 'python'];
 const OPTIONS = {
   format: 'esm',
   platform: 'node',

@@ -4,7 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRequestReader } from '../../src/gateway/request-reader.js';
+import { createRequestReader } from '../../src/gateway/request/request-reader.js';
 import { median } from '../measure.js';
 
 const ROUNDS = Number(process.argv[2] ?? 5);

@@ -1,5 +1,10 @@
-import { completion, firstEvent, lastEvents, newsEvents } from '../../src/gateway/chat-answer.js';
-import { BEGINNING, piecesFrom } from '../../src/gateway/pieces.js';
+import {
+  completion,
+  firstEvent,
+  lastEvents,
+  newsEvents,
+} from '../../src/gateway/deliver/chat-answer.js';
+import { BEGINNING, piecesFrom } from '../../src/gateway/deliver/pieces.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 
 /** The bytes of a call's answer, from its journal alone; null: it has none. As `Heard` has them. */

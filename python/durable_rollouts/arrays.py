@@ -314,7 +314,7 @@ class _Played:
     def trained(self) -> List[Tuple[int, int]]:
         """Runs of ids: the row says which."""
         if present(self.row, "train_mask") is None and self.sequence == 0:
-            return self._trained_before_masks()
+            raise self.wrong("train_mask", "runs of sampled ids", None)
         runs = [(start, end) for start, end, _ in self._runs("train_mask", f"{len(self.ids)} ids", len(self.ids))]
         sampled = np.zeros(len(self.ids), np.bool_)
         sampled[self.sampled] = True
@@ -322,13 +322,6 @@ class _Played:
             if not sampled[start:end].all():
                 raise self.wrong("train_mask", "runs of sampled ids", {"start": start, "end": end})
         return runs
-
-    def _trained_before_masks(self) -> List[Tuple[int, int]]:
-        """For rows of releases that wrote no ``train_mask``, and for them alone: what was sampled and is not masked."""
-        masked = np.zeros(len(self.sampled), np.bool_)
-        for start, end, _ in self._sampled_runs("masked"):
-            masked[start:end] = True
-        return [(at, at + 1) for at, is_masked in zip(self.sampled, masked) if not is_masked]
 
     def versions_of_sampled(self) -> NDArray[np.int64]:
         versions = np.full(len(self.sampled), -1, np.int64)

@@ -1,15 +1,27 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createAdapterEndpoints } from './adapter-endpoints.js';
 import { createDevEndpoints } from './dev-endpoints.js';
 import type { Engine } from '../engine.js';
 import { answerElsewhere } from './fault-answers.js';
-import { Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
+import {
+  Refusal,
+  sendJson,
+  sendText,
+  type Exchange,
+  badRequest,
+  errorBody,
+} from './http-exchange.js';
 import { metricsText } from './metrics.js';
 import type { WeightStore } from '../weights.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
-import { render } from './render.js';
-import { detokenize, tokenize } from './tokenize.js';
+import { detokenize, tokenize, readChat } from './tokenize.js';
+import { renderChat } from '../policy/chat-template.js';
+import { encode } from '../policy/tokenizer.js';
+import { expand, scaleOutIsOff, sha256 } from './pictures.js';
+import { checkModel } from './request-limits.js';
+import { z } from 'zod';
+import { describeError } from '../../src/platform/errors.js';
+import { readBody } from './body-reader.js';
 
 /** The version that `/version` reports: that of the vLLM whose wire this is, marked as the simulator's. */
 const SIMULATOR_VERSION = '0.32.0+simulator';
@@ -159,3 +171,66 @@ function modelList(
   const others = adapters.map((id) => ({ ...card, id, parent: model, max_model_len: null }));
   return { object: 'list', data: [card, ...others] };
 }
+
+/** `POST /v1/chat/completions/render`: the conversation's ids, and which of them stand for its pictures. */
+async function render(exchange: Exchange, settings: SimulatorSettings): Promise<void> {
+  if (!settings.scale_out) throw scaleOutIsOff();
+  const { body, messages, pictures } = await readChat(exchange);
+  checkModel(body.model ?? null, settings);
+  const { add_generation_prompt } = body;
+  const { token_ids, places } = expand(
+    encode(renderChat(messages, { add_generation_prompt, tools: body.tools ?? [] })),
+    pictures,
+  );
+  const image = pictures.map((url) => sha256(url).toString('hex'));
+  const features = { mm_hashes: { image }, mm_placeholders: { image: places }, kwargs_data: null };
+  sendJson(exchange, {
+    status: 200,
+    body: { token_ids, features: pictures.length === 0 ? null : features, model: settings.model },
+  });
+}
+
+/** Where adapters are loaded beside the weights (captures 223 to 234). */
+function createAdapterEndpoints(weights: WeightStore, max_loras: number) {
+  return {
+    '/v1/load_lora_adapter': {
+      POST: async (exchange: Exchange): Promise<void> => {
+        const { lora_name: name, lora_path: file } = await readBody(exchange, Load);
+        if (weights.adapters().includes(name))
+          throw badRequest(
+            `The lora adapter '${name}' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.`,
+          );
+        if (weights.adapters().length >= max_loras)
+          throw badRequest(`The simulator has ${max_loras} adapters already, and swaps none`);
+        try {
+          weights.loadAdapter({ name, file });
+        } catch (error) {
+          throw notFound(`Loading lora ${name} failed: ${describeError(error)}`);
+        }
+        say(exchange, `Success: LoRA adapter '${name}' added successfully.`);
+      },
+    },
+    '/v1/unload_lora_adapter': {
+      POST: async (exchange: Exchange): Promise<void> => {
+        const { lora_name: name } = await readBody(exchange, Unload);
+        if (!weights.adapters().includes(name))
+          throw notFound(`The lora adapter '${name}' cannot be found.`);
+        weights.unloadAdapter(name);
+        say(exchange, `Success: LoRA adapter '${name}' removed successfully.`);
+      },
+    },
+  };
+}
+
+const Load = z.looseObject({ lora_name: z.string().min(1), lora_path: z.string().min(1) });
+const Unload = z.looseObject({ lora_name: z.string().min(1) });
+
+const say = (exchange: Exchange, text: string): void => {
+  sendText(exchange, { status: 200, type: 'text/plain; charset=utf-8', text });
+};
+
+const notFound = (message: string): Refusal =>
+  new Refusal({
+    status: 404,
+    body: errorBody({ message, type: 'NotFoundError', param: null, code: 404 }),
+  });

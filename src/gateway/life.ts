@@ -4,18 +4,18 @@ import { isKnown } from '../model/journal/calls.js';
 import type { WaitingLine } from '../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../platform/waits/waiting-line.js';
 import type { PlayedAgent } from './agent-session.js';
-import type { WriteRefused } from './call-limits.js';
-import { createWriteRefused } from './call-limits.js';
-import type { CallTree } from './call-tree.js';
-import { createCallTree } from './call-tree.js';
-import type { Glue } from './glue.js';
-import { createGlue } from './glue.js';
-import { ended } from './patience.js';
+import type { WriteRefused } from './play/call-limits.js';
+import { createWriteRefused } from './play/call-limits.js';
+import type { CallTree } from './match/call-tree.js';
+import { createCallTree } from './match/call-tree.js';
+import type { Glue } from './play/glue.js';
+import { createGlue } from './play/glue.js';
+import { ended } from './play/patience.js';
 import type { News } from './news.js';
 import { createNews } from './news.js';
-import type { PlayedCall } from './played-call.js';
-import { newCall } from './played-call.js';
-import type { Refusal } from './refusals.js';
+import type { PlayedCall } from './play/played-call.js';
+import { newCall } from './play/played-call.js';
+import type { Refusal } from './request/refusals.js';
 import type { GatewayTimes } from './times.js';
 
 /** What is known of one life of a rollout, and changes only here and in the files that are given it. */

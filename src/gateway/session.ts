@@ -1,10 +1,10 @@
 import type { AgentSession, PlayedAgent } from './agent-session.js';
-import type { Asked, Attached } from './attach.js';
-import { attach } from './attach.js';
+import type { Asked, Attached } from './match/attach.js';
+import { attach } from './match/attach.js';
 import type { Life } from './life.js';
 import { createLife, stop } from './life.js';
-import { ended } from './patience.js';
-import type { Refusal } from './refusals.js';
+import { ended } from './play/patience.js';
+import type { Refusal } from './request/refusals.js';
 
 /** One life of a rollout, as its requests and its activity see it. */
 export interface Session extends Pick<

@@ -8,12 +8,13 @@ import {
 } from './batch-request.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
-import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
+import { FAILURE_CLASSES, Fault, FAULT_TYPES } from './faults.js';
 import { AGENT_LINES, Program } from './journal/agent-lines.js';
 import { Glance } from './journal/glance.js';
 import { foreign, logprobs, Reward, tokenIds, written } from './journal/line-parts.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { PlacedPicture } from './pictures.js';
+import { preview } from './problems.js';
 import { Semantics } from './semantics.js';
 import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -97,7 +98,7 @@ const BeginLine = z.object({
   ...written,
   task_name: z.string(),
   session: SessionMark,
-  /** The id of the store under which it is begun and ended. Absent: an older worker wrote this line. */
+  /** The id of the store under which it is begun and ended. */
   deployment: z.string().exactOptional(),
   /** Messages that the environment adds to the sample's prompt. */
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
@@ -374,7 +375,10 @@ export type Entry = JournalLine extends infer L
     : never
   : never;
 
-/** null for a torn, empty or foreign line, which costs only itself. */
+/**
+ * null for a torn, empty or foreign line, which costs only itself. Throws a `StoreFault` for a kind that is not known: a
+ * later version wrote it, and what follows from it would be wrong without it.
+ */
 export function parseLine(text: string): JournalLine | null {
   if (text === '') return null;
   let value: unknown;
@@ -384,8 +388,18 @@ export function parseLine(text: string): JournalLine | null {
     return null;
   }
   const parsed = JournalLine.safeParse(value);
-  return parsed.success ? parsed.data : null;
+  if (parsed.success) return parsed.data;
+  const { kind, writer } = Object(value) as { kind?: unknown; writer?: unknown };
+  if (typeof kind !== 'string' || typeof writer !== 'string' || KINDS.has(kind)) return null;
+  throw new Fault({
+    type: 'StoreFault',
+    message: `a line of a journal: expected a kind that this version knows, got ${preview(kind)}: a later version wrote it, so play or read it with that one`,
+  });
 }
+
+const KINDS: ReadonlySet<string> = new Set(
+  JournalLine.options.flatMap(({ shape }) => [...shape.kind.values]),
+);
 
 /** Kinds that hold data of others. The long lines are of other kinds. */
 const FOREIGN_KINDS: readonly JournalLine['kind'][] = [

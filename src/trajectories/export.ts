@@ -5,7 +5,6 @@ import { arrowRows } from '../model/results/arrow/rows.js';
 import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Formats } from '../model/results/arrow/formats.js';
 import type { Row } from '../model/results/row.js';
-import { trainMask } from '../model/results/train-mask.js';
 import { describeError } from '../platform/errors.js';
 import { replaceFile } from '../platform/files.js';
 import { readJson } from '../platform/json/kept.js';
@@ -68,7 +67,7 @@ export const writeSequences: Write = async (handle, lines) => {
 
 /** The sequences of a line of results; null: it is a failure. */
 export function sequencesOf(line: string): readonly ArrowRow[] | null {
-  const row = rowOf(line);
+  const row = readJson(line, IN_ROWS) as Row;
   return row.failure === undefined ? arrowRows(row) : null;
 }
 
@@ -82,8 +81,3 @@ function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> 
   }
 }
 
-/** Releases before `train_mask` trained on what this says, too. */
-function rowOf(line: string): Row {
-  const row = readJson(line, IN_ROWS) as Omit<Row, 'train_mask'> & Partial<Pick<Row, 'train_mask'>>;
-  return { ...row, train_mask: row.train_mask ?? trainMask(row as Row) } as Row;
-}

@@ -20,7 +20,7 @@ import type { GenerationServiceSettings } from './generation-settings.js';
 import { memoryOf } from './config.js';
 import { openStore } from './open-store.js';
 import { environmentQueue, isLimited, limitOf, ownQueue } from './queues.js';
-import { createStepPlaces, unlimited } from './step-places.js';
+import { createSharedLine } from '../generation/replicas/shares.js';
 
 /** The parts that temporal.yaml describes. Adapters are chosen only here. */
 export interface Parts {
@@ -165,3 +165,21 @@ function evenShare(config: Config): (replicas: number) => number {
   const { generations } = memoryOf(config);
   return (replicas) => Math.ceil(generations / Math.max(1, replicas));
 }
+
+/** The places at an environment, for this process. Batches and streams share them as they share those at an engine. */
+export function createStepPlaces(most: number): DeployedEnvironment['inPlace'] {
+  let taken = 0;
+  const line = createSharedLine(() => (taken < most ? (taken += 1) : null));
+  return async ({ sharer, session_id, signal }, run) => {
+    await line.join({ session_id, sharer }, signal);
+    try {
+      return await run();
+    } finally {
+      taken -= 1;
+      line.givesBack(sharer);
+    }
+  };
+}
+
+/** For steps in this process, of which it plays one at a time anyway. */
+const unlimited: DeployedEnvironment['inPlace'] = (_, run) => run();

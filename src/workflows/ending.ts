@@ -6,14 +6,11 @@ import {
   ContinueAsNew,
   TimeoutFailure,
   isCancellation,
-  patched,
   sleep,
 } from '@temporalio/workflow';
 import type { FailureFacts, FinishRollout } from '../activities/contract.js';
 import { plain, plainLine } from '../platform/plain.js';
 
-/** Histories from before wait until the cancelled activity has answered. */
-const AT_ONCE = 'an end waits for no activity';
 
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
@@ -48,7 +45,7 @@ export async function untilEnd<T extends object>(
   const cancelled = new Promise<never>((_, reject) => {
     scope.cancelRequested.catch(() => {
       noted.reason ??= 'cancelled';
-      if (!isOver && patched(AT_ONCE)) reject(new CancelledFailure('ended'));
+      if (!isOver) reject(new CancelledFailure('ended'));
     });
   });
   let timer: CancellationScope | null = null;

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSlots } from '../../src/activities/slots.js';
-import { CROWDED_SLICE_MS } from '../../src/activities/turn/slice-end.js';
+import { CROWDED_SLICE_MS } from '../../src/activities/turn/play-turns.js';
 import { Fault } from '../../src/model/faults.js';
 import { lastGlanceOf } from '../../src/model/journal/last-glance.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';

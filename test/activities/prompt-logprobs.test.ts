@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { withPromptLogprobs } from '../../src/activities/start/prompt-logprobs.js';
+import { withPromptLogprobs } from '../../src/activities/start/begin.js';
 import { Fault } from '../../src/model/faults.js';
 import { toRow } from '../../src/model/results/row.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';

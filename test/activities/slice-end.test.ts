@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createSlots } from '../../src/activities/slots.js';
-import { CROWDED_SLICE_MS, isSliceOver } from '../../src/activities/turn/slice-end.js';
+import { CROWDED_SLICE_MS, isSliceOver } from '../../src/activities/turn/play-turns.js';
 
 const MS = fc.integer({ min: 0, max: 3_600_000 });
 

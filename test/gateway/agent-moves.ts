@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { AgentRequest } from '../../src/gateway/request.js';
+import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { messageOf } from '../../src/model/calls/message.js';
 import type { Truth, World } from './agent-world.js';

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
-import { isDelivered, matchCall } from '../../src/gateway/matching.js';
+import { isDelivered, matchCall } from '../../src/gateway/match/matching.js';
 import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';

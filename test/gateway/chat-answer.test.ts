@@ -1,8 +1,13 @@
 /** Answers in the words of `/v1/chat/completions`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { completion, firstEvent, lastEvents, newsEvents } from '../../src/gateway/chat-answer.js';
-import { contextFull, limitReached, openaiError } from '../../src/gateway/refusals.js';
+import {
+  completion,
+  firstEvent,
+  lastEvents,
+  newsEvents,
+} from '../../src/gateway/deliver/chat-answer.js';
+import { contextFull, limitReached, openaiError } from '../../src/gateway/request/refusals.js';
 import { newsIn, readAnswer } from '../../src/model/calls/parsers/read-answer.js';
 import { author, foldOf, wholeCall } from '../fakes/journal-lines.js';
 import { PARSERS } from './toy-template.js';

@@ -1,9 +1,9 @@
 /** Requests of the dialect `/v1/chat/completions`. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readChatRequest } from '../../src/gateway/chat-completions.js';
-import { openaiError } from '../../src/gateway/refusals.js';
-import type { RequestLimits } from '../../src/gateway/request.js';
+import { readChatRequest } from '../../src/gateway/request/chat-completions.js';
+import { openaiError } from '../../src/gateway/request/refusals.js';
+import type { RequestLimits } from '../../src/gateway/request/request.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 
 const LIMITS: RequestLimits = { body: 8 * 2 ** 20, structured: 'refuse', role_map: {}, kwargs: {} };

@@ -7,7 +7,7 @@ import type {
   Gateway,
   PlayedAgent,
 } from '../../src/gateway/agent-session.js';
-import { engineOf } from '../../src/gateway/engine.js';
+import { engineOf } from '../../src/gateway/play/engine.js';
 import type { GatewayOptions } from '../../src/gateway/gateway.js';
 import { createGateway } from '../../src/gateway/gateway.js';
 import type {

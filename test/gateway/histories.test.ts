@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createCallTree } from '../../src/gateway/call-tree.js';
-import { hashedRequest } from '../../src/gateway/meaning.js';
-import type { AgentRequest } from '../../src/gateway/request.js';
+import { createCallTree } from '../../src/gateway/match/call-tree.js';
+import { hashedRequest } from '../../src/gateway/request/meaning.js';
+import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { messageOf } from '../../src/model/calls/message.js';
 import { idsOf } from '../../src/model/journal/calls.js';

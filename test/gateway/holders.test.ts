@@ -8,7 +8,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHolders } from '../../src/activities/agent/holder-facts.js';
 import { createGateway } from '../../src/gateway/gateway.js';
-import { keyOf } from '../../src/gateway/key.js';
+import { keyOf } from '../../src/gateway/request/key.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
 import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import { author, entryOf } from '../fakes/journal-lines.js';

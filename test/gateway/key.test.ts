@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { addressIn, keyIn, keyOf, withoutKey } from '../../src/gateway/key.js';
+import { addressIn, keyIn, keyOf, withoutKey } from '../../src/gateway/request/key.js';
 
 const SECRET = 'a secret of this deployment';
 const ADDRESS = { rollout_id: 'step-17/3-0', life: 2, writer: 'w-1' };

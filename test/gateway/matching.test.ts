@@ -1,8 +1,8 @@
 /** Which call a request is. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Asking, Candidate, Handed, Match } from '../../src/gateway/matching.js';
-import { isDelivered, matchCall } from '../../src/gateway/matching.js';
+import type { Asking, Candidate, Handed, Match } from '../../src/gateway/match/matching.js';
+import { isDelivered, matchCall } from '../../src/gateway/match/matching.js';
 
 const candidate = (given: Partial<Candidate>): Candidate => ({
   call: 0,

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { hashedInTurns, hashedRequest, meaningOfJson } from '../../src/gateway/meaning.js';
-import type { AgentRequest } from '../../src/gateway/request.js';
+import { hashedInTurns, hashedRequest, meaningOfJson } from '../../src/gateway/request/meaning.js';
+import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { KeptJson, readJson } from '../../src/platform/json/kept.js';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test } from 'node:test';
-import { keyOf } from '../../src/gateway/key.js';
+import { keyOf } from '../../src/gateway/request/key.js';
 import { Fault } from '../../src/model/faults.js';
 import { beside } from './beside.js';
 import { says } from './asking.js';

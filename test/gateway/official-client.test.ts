@@ -6,7 +6,12 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import fc from 'fast-check';
 import OpenAI from 'openai';
-import { completion, firstEvent, lastEvents, newsEvents } from '../../src/gateway/chat-answer.js';
+import {
+  completion,
+  firstEvent,
+  lastEvents,
+  newsEvents,
+} from '../../src/gateway/deliver/chat-answer.js';
 import type { JournalCall } from '../../src/model/journal/calls.js';
 import { callId, newsIn, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Reading } from '../../src/gateway/pieces.js';
-import { BEGINNING, piecesFrom } from '../../src/gateway/pieces.js';
+import type { Reading } from '../../src/gateway/deliver/pieces.js';
+import { BEGINNING, piecesFrom } from '../../src/gateway/deliver/pieces.js';
 import { callId, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
 
 const PARSERS = { tool_parser: 'hermes', reasoning_parser: 'qwen3' } as const;

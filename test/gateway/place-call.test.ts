@@ -1,11 +1,11 @@
 /** Where a new call stands among those that are there, and with which ids. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createCallTree } from '../../src/gateway/call-tree.js';
-import { createGlue } from '../../src/gateway/glue.js';
-import { hashedRequest } from '../../src/gateway/meaning.js';
-import { callEntries, promptFor } from '../../src/gateway/place-call.js';
-import type { AgentRequest } from '../../src/gateway/request.js';
+import { createCallTree } from '../../src/gateway/match/call-tree.js';
+import { createGlue } from '../../src/gateway/play/glue.js';
+import { hashedRequest } from '../../src/gateway/request/meaning.js';
+import { callEntries, promptFor } from '../../src/gateway/play/place-call.js';
+import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import type { Entry, JournalLine, LineOf } from '../../src/model/journal.js';
 import { isKnown, promptOf } from '../../src/model/journal/calls.js';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { AgentRequest } from '../../src/gateway/request.js';
-import { hashedRequest } from '../../src/gateway/meaning.js';
+import type { AgentRequest } from '../../src/gateway/request/request.js';
+import { hashedRequest } from '../../src/gateway/request/meaning.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { isKnown } from '../../src/model/journal/calls.js';
 import { sequencesOf } from '../../src/model/results/sequences.js';

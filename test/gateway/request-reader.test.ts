@@ -1,9 +1,9 @@
 /** Large bodies are read beside the event loop, and mean the same there. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Refused } from '../../src/gateway/refusals.js';
-import type { RequestReader } from '../../src/gateway/request-reader.js';
-import { createRequestReader } from '../../src/gateway/request-reader.js';
+import { Refused } from '../../src/gateway/request/refusals.js';
+import type { RequestReader } from '../../src/gateway/request/request-reader.js';
+import { createRequestReader } from '../../src/gateway/request/request-reader.js';
 import { eventually } from '../harness/waiting.js';
 
 const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {}, kwargs: {} } as const;

@@ -8,11 +8,11 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import type { Giving } from '../../src/gateway/stream.js';
-import { give } from '../../src/gateway/stream.js';
-import { newCall } from '../../src/gateway/played-call.js';
-import type { Telling } from '../../src/gateway/telling.js';
-import { watchSocket } from '../../src/gateway/delivery.js';
+import type { Giving } from '../../src/gateway/deliver/stream.js';
+import { give } from '../../src/gateway/deliver/stream.js';
+import { newCall } from '../../src/gateway/play/played-call.js';
+import type { Telling } from '../../src/gateway/deliver/telling.js';
+import { watchSocket } from '../../src/gateway/deliver/delivery.js';
 import { eventually } from '../harness/waiting.js';
 
 const STALLED_MS = 400;

@@ -1,7 +1,7 @@
 /** What a stream has said of an answer, without a decoder. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createStreamedText } from '../../src/gateway/streamed-text.js';
+import { createStreamedText } from '../../src/gateway/deliver/telling.js';
 
 const chunk = (offset: number, said: [token_ids: number[], text: string]) => ({
   offset,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { limitNamed, roomIn } from '../../src/generation/vllm/context-limit.js';
+import { limitNamed, roomIn } from '../../src/generation/vllm/generate.js';
 import { capture } from './captures.js';
 import {
   assertFault,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createPauseWatch } from '../../src/generation/replicas/pause-watch.js';
+import { createPauseWatch } from '../../src/generation/replicas/watched-replica.js';
 import { manualClock, settled } from '../fakes/manual-clock.js';
 
 /** An engine whose answers are given by the test, one by one. */

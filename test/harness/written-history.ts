@@ -295,11 +295,12 @@ const payloads = (values: unknown[]): Attributes => ({ payloads: values.map(payl
 const mapValues = (object: Attributes, map: (value: unknown) => unknown): Attributes =>
   Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
 
-/** The workflow notes that it has this change of the code. */
-export function notesPatch(history: Pick<WrittenHistory, 'add'>, id: string): void {
-  history.add('MARKER_RECORDED', {
-    markerName: 'core_patch',
-    details: { 'patch-data': payloads([{ id, deprecated: false }]) },
-  });
-  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+interface Recorded {
+  events?:
+    | readonly { workflowExecutionStartedEventAttributes?: { workflowId?: string | null } | null }[]
+    | null;
 }
+
+/** The workflow id of a recorded history, which a replay does not take from it. */
+export const idIn = ({ events }: Recorded): string =>
+  events?.[0]?.workflowExecutionStartedEventAttributes?.workflowId ?? '';

@@ -16,6 +16,7 @@ import { startGymAgentProcess } from '../harness/gym-agent-process.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
+import { idIn } from '../harness/written-history.js';
 import type { AgentAct } from '../servers/gym-agent-script.js';
 import { AgentScript, answerFor } from '../servers/gym-agent-script.js';
 
@@ -197,7 +198,7 @@ describe('a batch that an agent server plays', () => {
       ['simple_agent', '5-0', total_reward, 'terminated'],
     );
     const history = await handle.fetchHistory();
-    await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+    await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history, idIn(history));
     if (process.env['RECORD_HISTORIES'] === '1') await writeFile(RECORDED, historyToJSON(history));
   });
 });

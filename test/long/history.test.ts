@@ -22,6 +22,7 @@ import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
+import { idIn } from '../harness/written-history.js';
 
 type History = ReturnType<typeof historyFromJSON>;
 
@@ -200,7 +201,7 @@ async function publishTwice(
 }
 
 const replay = (history: History): Promise<void> =>
-  Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+  Worker.runReplayHistory({ workflowBundle: BUNDLE }, history, idIn(history));
 
 const eventsOf = ({ events }: History): number => events?.length ?? 0;
 

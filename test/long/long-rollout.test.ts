@@ -11,6 +11,7 @@ import { PROJECT_ROOT } from '../harness/dev-server.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
+import { idIn } from '../harness/written-history.js';
 
 type History = ReturnType<typeof historyFromJSON>;
 
@@ -71,7 +72,7 @@ describe('a rollout of many turns', { concurrency: 2 }, () => {
   };
 
   const replay = (history: History): Promise<void> =>
-    Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+    Worker.runReplayHistory({ workflowBundle: BUNDLE }, history, idIn(history));
 
   test(`of ${TURNS} turns is played in several runs, none of them long, and its batch gets its result`, async () => {
     script('long');

@@ -12,6 +12,7 @@ import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually, within } from '../harness/waiting.js';
 import type { WorkerProcess } from '../harness/worker-process.js';
+import { idIn } from '../harness/written-history.js';
 import { sendJson } from '../servers/json-server.js';
 import type { EnvironmentStep } from '../servers/scripted-environment.js';
 import type { Step } from '../servers/scripts.js';
@@ -263,7 +264,7 @@ describe('a batch of completion policy refill', () => {
     for (const id of ['replaced', 'stopped', 'slices', 'slices/rows-0-0', 'slices/rows-1-1']) {
       const history = await bed.server.client.workflow.getHandle(id).fetchHistory();
       assert.ok((history.events?.length ?? 0) < 5000);
-      await Worker.runReplayHistory({ workflowBundle: { codePath } }, history);
+      await Worker.runReplayHistory({ workflowBundle: { codePath } }, history, idIn(history));
     }
   });
 });

@@ -24,8 +24,8 @@ import { eventually } from '../harness/waiting.js';
 /** `SINGLE_ROLLOUTS=2000` is the size that docs/trainers.md promises. */
 const ROLLOUTS = Number(process.env['SINGLE_ROLLOUTS'] ?? 400);
 const TURNS = 2;
-/** Of one client: the server has room for 1,200, those of all clients together. One more is a look at what has ended. */
-const MOST_POLLS = 200 + 1;
+/** Of one client: the server has room for 1,200, those of all clients together. */
+const MOST_POLLS = 200;
 /** One at each of two temperatures. */
 const REQUESTS_OF_A_PROBE = 2;
 

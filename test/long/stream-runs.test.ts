@@ -8,6 +8,7 @@ import { puzzleRequest } from '../harness/puzzle-request.js';
 import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { idIn } from '../harness/written-history.js';
 
 const QUEUE = 'stream-runs';
 /** A group takes six to nine events of its stream, and a run ends at 2,000. */
@@ -61,7 +62,7 @@ describe('a stream of many groups', () => {
       const history = await handle.fetchHistory();
       const events = history.events?.length ?? 0;
       assert.ok(events < 4000, `${events} events`);
-      await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+      await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history, idIn(history));
     }
   });
 });

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { hostname } from 'node:os';
 import { describe, test } from 'node:test';
 import type { StoreIds } from '../../src/trajectories/trajectory-store.js';
-import { workerIdentity } from '../../src/trajectories/trajectory-store.js';
+import { workerIdentity } from '../../src/temporal/pollers.js';
 import { Config } from '../../src/workers/config.js';
 import type { OtherStore } from '../../src/workers/one-store.js';
 import { findOtherStores, waitForOneStore } from '../../src/workers/one-store.js';

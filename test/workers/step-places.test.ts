@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createStepPlaces } from '../../src/workers/step-places.js';
+import { createStepPlaces } from '../../src/workers/parts.js';
 
 const never = new AbortController().signal;
 

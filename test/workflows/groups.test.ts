@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { watchGroups } from '../../src/workflows/children/ended-groups.js';
+import { watchGroups } from '../../src/workflows/children/run-rollouts.js';
 import type { Member } from '../../src/workflows/children/refill.js';
 import { queueMembers } from '../../src/workflows/children/refill.js';
 import type { WrittenHistory } from '../harness/written-history.js';

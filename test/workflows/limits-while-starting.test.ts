@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
 import { writeHistory } from '../harness/written-history.js';
 
-const ROLLOUT = { type: 'rollout', workflowId: 'b/0-0' };
+const ROLLOUT = { type: 'rollout', workflowId: 'b/0-0', parent: 'b' };
 const TEN_SECONDS = { timerId: '1', startToFireTimeout: '10s' };
 const AN_HOUR = { startToFireTimeout: '3600s' };
 const PLAN = {
@@ -82,6 +82,8 @@ describe('a rollout_timeout that is known while a rollout starts', () => {
     const scheduledEventId = history.scheduleActivity('openRollout');
     history.task();
     history.update('set_limits', { rollout_timeout: '10s' });
+    history.activity('setLimits', null);
+    history.task();
     const startedEventId = history.add('TIMER_STARTED', TEN_SECONDS);
     history.add('TIMER_FIRED', { timerId: '1', startedEventId });
     history.task();

@@ -1,7 +1,7 @@
 /** The policy of a service as a workflow: which replicas it touches, in which order, and what makes it touch them. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { notesPatch, writeHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
 
 const A = 'http://a/v1';
 const B = 'http://b/v1';
@@ -78,7 +78,6 @@ function publish(history: WrittenHistory, plan: unknown): void {
 function concludes(history: WrittenHistory, record: { version: number | null }): void {
   history.activity('concludePublish', record);
   history.task();
-  if (record.version !== null) history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
   history.scheduleActivity('surveyReplicas');
   history.updateEnds();
 }
@@ -96,19 +95,6 @@ describe('an update', () => {
     history.completeActivity(second, updated(view(null, fleet(NEW, NEW))));
     history.task();
     concludes(history, view(1, fleet(NEW, NEW)));
-    await history.replay();
-  });
-
-  test('lists its version only in a history that did so before', async () => {
-    const history = begin();
-    publish(history, { ...planned(1), view: view(null, fleet(OLD)) });
-    history.activity('updateReplica', updated(view(null, fleet(NEW))));
-    history.task();
-    history.activity('concludePublish', view(1, fleet(NEW)));
-    history.task();
-    notesPatch(history, 'version-unlisted');
-    history.scheduleActivity('surveyReplicas');
-    history.updateEnds();
     await history.replay();
   });
 
@@ -175,7 +161,6 @@ describe('a replica that does not serve', () => {
 
   test('is given the version of the record again by itself', async () => {
     const history = begin(view(1, LOST));
-    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     history.activity('updateReplica', updated(view(1, fleet(NEW, NEW))));
     history.gives(restoring);
     history.task();
@@ -184,7 +169,6 @@ describe('a replica that does not serve', () => {
 
   test('is tried again after 5 s, then after 10 s', async () => {
     const history = begin(view(1, LOST));
-    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     for (const [timerId, startToFireTimeout] of [
       ['1', '5s'],
       ['2', '10s'],
@@ -211,8 +195,6 @@ describe('a replica that does not serve', () => {
       engines: [A],
     };
     const history = begin({ ...view(1, LOST), ticket: open });
-    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
-    notesPatch(history, 'replicas wait for transfers');
     const timer = { timerId: '1', startToFireTimeout: '120s' };
     const startedEventId = history.add('TIMER_STARTED', timer);
     history.signal('recover');
@@ -227,7 +209,6 @@ describe('a replica that does not serve', () => {
 
   test('is looked for again when a worker asks for it', async () => {
     const history = begin(view(1, fleet(NEW, NEW)));
-    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     history.signal('recover');
     history.task();
     history.activity('surveyReplicas', survey(view(1, LOST)));
@@ -256,7 +237,6 @@ describe('a sign of life of who holds the service', () => {
       heard: { since: SINCE, last: [{ ...HOLDER, at: SINCE + 1300 }] },
     });
     history.task();
-    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     history.scheduleActivity('concludePublish');
     history.gives({ ...INPUT, quorum: null, at_once: 1 });
     await history.replay();
@@ -283,7 +263,6 @@ test('a release is asked of its activity, and answered with what is served', asy
   history.activity('releaseHolder', view(1, fleet(NEW)));
   history.gives({ ...INPUT, release: input });
   history.task();
-  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
   history.scheduleActivity('surveyReplicas');
   history.updateEnds();
   await history.replay();

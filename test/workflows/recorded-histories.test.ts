@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { idIn } from '../harness/written-history.js';
 
 const HISTORIES = path.join(PROJECT_ROOT, 'test', 'histories');
 const RELEASES = path.join(PROJECT_ROOT, 'test', 'releases');
@@ -29,7 +30,7 @@ test('recorded histories of every workflow type replay', async () => {
     types.add(workflowType?.name ?? '');
     // Each replay ends it.
     Runtime.install({ logger: new DefaultLogger('WARN') });
-    await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+    await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history, idIn(history));
   }
   assert.deepEqual([...types].sort(), [
     'policy',

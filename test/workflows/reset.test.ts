@@ -18,6 +18,7 @@ const GROUP = { stream_id: 's', group: 3, num_repeats: 1, max_replacements: 0, f
 interface Kind {
   type: string;
   workflowId: string;
+  parent?: string;
   input: unknown;
   /** Its first commands. */
   begins: (history: WrittenHistory) => void;
@@ -36,7 +37,7 @@ const asks =
   };
 
 const KINDS: Kind[] = [
-  { type: 'rollout', workflowId: 'b/0-0', input: PLACE, begins: asks('openRollout') },
+  { type: 'rollout', workflowId: 'b/0-0', parent: 'b', input: PLACE, begins: asks('openRollout') },
   { type: 'rolloutBatch', workflowId: 'b', input: { samples: [] }, begins: asks('planBatch') },
   { type: 'rolloutSlice', workflowId: 'b/rows-0-0', input: SLICE, begins: starts('b/0-0') },
   { type: 'rolloutGroup', workflowId: 's/3', input: GROUP, begins: starts('s/3-0') },
@@ -50,15 +51,17 @@ const KINDS: Kind[] = [
 ];
 
 describe('reset into its middle', () => {
-  for (const { type, workflowId, input, begins } of KINDS)
-    test(`${type} continues as a new run with its input alone`, async () => {
-      const history = writeHistory({ type, workflowId, before: 'run-before' }, input);
+  for (const { input, begins, ...workflow } of KINDS)
+    test(`${workflow.type} continues as a new run with its input alone`, async () => {
+      const history = writeHistory({ ...workflow, before: 'run-before' }, input);
       history.task();
       begins(history);
       history.taskFails('RESET_WORKFLOW');
       history.task();
       history.gives(input);
-      history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: type } });
+      history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', {
+        workflowType: { name: workflow.type },
+      });
       await history.replay();
     });
 });

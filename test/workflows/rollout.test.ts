@@ -2,7 +2,7 @@
 import { describe, test } from 'node:test';
 import { SEARCH_ATTRIBUTES } from '../../src/model/workflow-safe/search-attributes.js';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { notesPatch, writeHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
 
 const REF = { batch_id: 'b', row: 0, repeat: 0 };
 const PROGRESS = {
@@ -34,7 +34,7 @@ const RESULT = {
 };
 
 const begin = (input: unknown = REF): WrittenHistory => {
-  const history = writeHistory({ type: 'rollout', workflowId: 'b/0-0' }, input);
+  const history = writeHistory({ type: 'rollout', workflowId: 'b/0-0', parent: 'b' }, input);
   history.task();
   return history;
 };
@@ -281,7 +281,6 @@ describe('what ends a rollout before its turns do', () => {
     const { history, timer, activity } = generating();
     history.signal('stop');
     history.task();
-    notesPatch(history, 'an end waits for no activity');
     history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId: activity });
     history.add('TIMER_CANCELED', { timerId: '1', startedEventId: timer });
     history.completeActivity(activity, at({ phase: 'step' }));

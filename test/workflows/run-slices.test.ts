@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { filledUp } from '../../src/workflows/children/open-slices.js';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { notesPatch, writeHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
 
 const SLICES = [
   { first: 0, last: 3 },
@@ -28,17 +28,11 @@ const TALLY = { done: 8, running: 0, valid: 8, turns: 8, tokens: 80, reward_sum:
 const RESULT = { batch_id: 'b', counts: { requested: 14, completed: 14 } };
 
 /** Each slice with its own rows and its share of what may be in flight and replaced. */
-function sliced({
-  areStarted = true,
-  max_in_flight = 5,
-  in_flight = [3, 2],
-  isMarked = false,
-} = {}) {
+function sliced({ areStarted = true, max_in_flight = 5, in_flight = [3, 2] } = {}) {
   const history = writeHistory({ type: 'rolloutBatch', workflowId: 'b' }, {});
   history.task();
   history.activity('planBatch', { ...PLAN, max_in_flight });
   history.task();
-  if (isMarked) notesPatch(history, 'fills slices up to their rollouts');
   const shares = [2, 1].map((max_replacements, i) => ({
     max_in_flight: in_flight[i],
     max_replacements,
@@ -92,13 +86,7 @@ describe('a batch of slices', () => {
     const { history, first, second } = sliced({
       max_in_flight: 14,
       in_flight: [8, 6],
-      isMarked: true,
     });
-    await oneThenTheOther(history, [first, second]);
-  });
-
-  test('shares equally where its history is from before', async () => {
-    const { history, first, second } = sliced({ max_in_flight: 14, in_flight: [7, 7] });
     await oneThenTheOther(history, [first, second]);
   });
 
@@ -157,6 +145,8 @@ describe('a batch of slices', () => {
     history.updateEnds();
     history.task();
     history.update('set_limits', { max_rollout_turns: 2 });
+    history.activity('setLimits', { max_rollout_turns: 2 });
+    history.task();
     history.updateEnds();
     for (const [i, child] of [first, second].entries()) started(history, { child, id: IDS[i]! });
     history.task();

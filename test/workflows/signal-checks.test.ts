@@ -168,7 +168,7 @@ describe('a signal of no known shape is ignored', () => {
   });
 
   test('by a rollout that starts', async () => {
-    const history = writeHistory({ type: 'rollout', workflowId: 'b/0-0' }, {});
+    const history = writeHistory({ type: 'rollout', workflowId: 'b/0-0', parent: 'b' }, {});
     history.signal('waiting');
     history.signal('waiting', 'engine');
     history.task();

@@ -1,7 +1,7 @@
 /** Children whose ids are still taken by those of an earlier run. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { notesPatch, writeHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
 
 const REPEATS = [0, 1, 2];
 
@@ -38,25 +38,6 @@ async function endsClosed(history: WrittenHistory): Promise<void> {
   await history.replay();
 }
 
-test('a start that is refused is tried again for a minute, and then it has failed', async () => {
-  const history = writeHistory(
-    { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
-    { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null },
-  );
-  history.task();
-  refused(history, history.startChild('rollout', 'b/0-0'));
-  for (let second = 1; second <= 60; second++) {
-    history.task();
-    const timerId = String(second);
-    const startedEventId = history.add('TIMER_STARTED', { timerId, startToFireTimeout: '1s' });
-    history.add('TIMER_FIRED', { timerId, startedEventId });
-    history.task();
-    refused(history, history.startChild('rollout', 'b/0-0'));
-  }
-  history.task();
-  await endsClosed(history);
-});
-
 test('children that play on for a run that was reset are cancelled at the second refusal, all at once, and then start', async () => {
   const history = writeHistory(
     { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
@@ -76,7 +57,6 @@ test('children that play on for a run that was reset are cancelled at the second
     refused(history, history.startChild('rollout', 'b/0-0'));
     history.task();
   }
-  notesPatch(history, 'takes over children of a run that was reset');
   for (const repeat of [0, 1])
     history.add('REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED', {
       namespace: 'default',

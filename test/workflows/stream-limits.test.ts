@@ -2,7 +2,7 @@
 import { test } from 'node:test';
 import { pacingFrom } from '../../src/model/workflow-safe/stream/state.js';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { notesPatch, writeHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
 
 const GROUPS = [0, 1];
 const PLAN = {
@@ -64,12 +64,13 @@ const arrives = (history: WrittenHistory, initiatedEventId: string): void => {
 const changes = (history: WrittenHistory, change: object): void => {
   history.task();
   history.update('set_limits', change);
+  history.activity('setLimits', change);
+  history.task();
 };
 
 test('changes that come while others are on their way go to the groups in one further round', async () => {
   const history = running();
   changes(history, { max_rollout_turns: 9 });
-  notesPatch(history, 'limits of groups in rounds');
   const first = announces(history);
   history.updateEnds();
   changes(history, { max_rollout_turns: 8 });
@@ -83,15 +84,5 @@ test('changes that come while others are on their way go to the groups in one fu
     history.gives({ max_rollout_turns: 8, max_new_tokens: 32 });
   });
   for (const signal of second) arrives(history, signal);
-  await history.replay();
-});
-
-test('a history from before sends each change at once', async () => {
-  const history = running();
-  for (const change of [{ max_rollout_turns: 9 }, { max_rollout_turns: 8 }]) {
-    changes(history, change);
-    announces(history);
-    history.updateEnds();
-  }
   await history.replay();
 });

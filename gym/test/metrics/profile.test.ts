@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { align, mismatchOf, type Alignment } from '../../metrics/statistics/alignment.js';
-import { completionSummary, countByTask } from '../../metrics/completion-summary.js';
+import { completionSummary, countByTask } from '../../metrics/reward-profile.js';
 import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import { sortedRows, type Keyed } from '../../metrics/statistics/key-order.js';
 import type { Entries } from '../../metrics/statistics/describe.js';

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Scalar } from '../../upload/exporter.js';
-import { mlflowName } from '../../upload/mlflow-names.js';
+import { mlflowName } from '../../upload/mlflow.js';
 import { exportedResults, scalarsOf, uploadOf } from '../../upload/upload.js';
 import type { JsonObject } from '../../../src/platform/json/lossless.js';
 import { parseJson } from '../../../src/platform/json/lossless.js';

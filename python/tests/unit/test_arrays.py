@@ -21,11 +21,6 @@ def short(**change):
     return row(policy_versions=[{"start": 0, "end": 1, "version": None}], **{**facts, **change})
 
 
-def before_masks(given):
-    """As releases wrote it that had no ``train_mask``."""
-    return {name: value for name, value in given.items() if name != "train_mask"}
-
-
 def without_logprobs(given):
     log = [
         {("sampled" if k == "generation_logprobs" else k): (True if k == "generation_logprobs" else v) for k, v in message.items()}
@@ -53,9 +48,8 @@ class ToArrays(unittest.TestCase):
     def test_logprobs_in_the_prompt_are_no_actions_of_this_policy(self):
         given = row()
         given["message_log"][0] = {**given["message_log"][0], "generation_logprobs": [-1, -1]}
-        for one in (given, before_masks(given)):
-            self.assertEqual(to_arrays([one]).loss_mask.tolist(), to_arrays([row()]).loss_mask.tolist())
-            self.assertEqual(to_arrays([one]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
+        self.assertEqual(to_arrays([given]).loss_mask.tolist(), to_arrays([row()]).loss_mask.tolist())
+        self.assertEqual(to_arrays([given]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
 
     def test_takes_loss_multiplier_and_train_mask_into_the_loss_mask_alone(self):
         halved = to_arrays([row(loss_multiplier=0.5)])
@@ -69,19 +63,8 @@ class ToArrays(unittest.TestCase):
     def test_decides_nothing_where_the_row_says_what_trains(self):
         masked = [{"start": 0, "end": 3}]
         self.assertEqual(to_arrays([row(masked=masked)]).loss_mask.tolist(), [[0, 0, 1, 1, 0, 1]])
-        self.assertEqual(to_arrays([before_masks(row(masked=masked))]).loss_mask.tolist(), [[0] * 6])
-
-    def test_rows_of_releases_before_train_mask_train_as_they_did(self):
-        forms = []
-        with Path(__file__).with_name("rows_before_train_mask.jsonl").open(encoding="utf-8") as lines:
-            for given in map(json.loads, lines):
-                self.assertNotIn("train_mask", given["row"])
-                with self.subTest(given["row"]["form"]), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    arrays = to_arrays([given["row"]], require_logprobs=False)
-                    self.assertEqual(arrays.loss_mask.tolist(), [given["loss_mask"]])
-                forms.append(given["row"]["form"])
-        self.assertEqual(len(forms), 14)
+        unsaid = {name: value for name, value in row().items() if name != "train_mask"}
+        self.assertRaisesRegex(ValueError, "train_mask", to_arrays, [unsaid])
 
     def test_a_label_that_is_no_whole_number_is_no_version(self):
         runs = [{"start": 0, "end": 1, "version": "default"}, {"start": 1, "end": 3, "version": "3"}]
@@ -162,8 +145,6 @@ class ToArrays(unittest.TestCase):
             "train_mask: expected a list of objects, got [[2, 4]]": {"train_mask": [[2, 4]]},
             "train_mask: expected runs of 6 ids, got": {"train_mask": [{"start": 0, "end": 99}]},
             "train_mask: expected runs of sampled ids, got {'start': 3, 'end': 5}": {"train_mask": [{"start": 3, "end": 5}]},
-            "masked.start: expected a whole number from 0 on, got -2": {"train_mask": None, "masked": [{"start": -2, "end": -1}]},
-            "masked: expected runs of 3 sampled tokens, got": {"train_mask": None, "masked": [{"start": 0, "end": 99}]},
             "policy_versions: expected runs of 3 sampled tokens, got": {
                 "policy_versions": [{"start": 2, "end": 1, "version": "17"}]
             },

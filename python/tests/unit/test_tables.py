@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from durable_rollouts import to_arrays, trajectories
 from durable_rollouts.results import to_groups
-from test_arrays import before_masks, row, short, without_logprobs
+from test_arrays import row, short, without_logprobs
 from test_sequences import row as tree
 
 
@@ -33,7 +33,6 @@ OPTIONAL = {
     "untokenized": "why",
     "agent_result": {"reward": 1},
     "masked": [{"start": 0, "end": 1}],
-    "train_mask": [{"start": 2, "end": 3}],
     "loss_multiplier": 0.5,
     "assistant_tokens": 3,
     "logprobs_mode": "processed",
@@ -83,7 +82,6 @@ def rows_of_all_kinds():
         parts,
         without_logprobs(row(row=4)),
         row(row=5, train_mask=[]),
-        before_masks(row(row=6, masked=[{"start": 1, "end": 2}])),
     ]
 
 
@@ -116,7 +114,7 @@ class Tables(unittest.TestCase):
 
     def test_each_column_that_a_row_may_lack_is_absent_where_a_table_has_nothing(self):
         for column, given in OPTIONAL.items():
-            without = {name: value for name, value in before_masks(row()).items() if name != column}
+            without = {name: value for name, value in row().items() if name != column}
             expected = to_arrays([without])
             for name, nothing in NOTHINGS.items():
                 with self.subTest(column=column, nothing=name):

@@ -1,6 +1,6 @@
 import type { ProgramRules } from '../../environments/environment.js';
 import type { PlayedAgent } from '../../gateway/agent-session.js';
-import { engineOf } from '../../gateway/engine.js';
+import { engineOf } from '../../gateway/play/engine.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import { seedOfCall } from '../../model/turn/seeds.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';

@@ -16,9 +16,9 @@ import { askEnvironments } from './ask-environments.js';
 import { checkPrograms, programsOf } from './check-programs.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
 import { checkEngines } from './check-engines.js';
-import { checkPictures } from './check-pictures.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
+import { pictureRoute } from '../pictures.js';
 
 export interface PreparedBatch {
   request: BatchRequest;
@@ -212,4 +212,21 @@ async function checkVersions({
         `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: what it samples has no version (vLLM says it with VLLM_SERVER_DEV_MODE=1)`,
       );
   }
+}
+
+/** Refuses a batch with pictures that an engine cannot take together with ids. It asks every replica that serves, with a picture. */
+async function checkPictures(
+  { request: { generation }, pool, signal }: Asked,
+  where: string,
+): Promise<void> {
+  const model = generation.model ?? '';
+  const answers = await askedOnce(() =>
+    pool.askServing((service) => pictureRoute(service).refusal(model, signal), signal),
+  );
+  const problems = answers.flatMap(({ replica, answer }) =>
+    answer === null
+      ? []
+      : [{ where, what: `expected an engine that takes its image: ${replica}: ${answer}` }],
+  );
+  if (problems.length > 0) throw invalidBatchRequest(problems);
 }

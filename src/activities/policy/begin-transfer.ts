@@ -136,9 +136,11 @@ function ticketFor(
     world_size,
     rank_offset,
   ]);
+  const { holder, mode, cache, quorum, probe, tolerance, same, stall_limit, code, own_label } =
+    begin;
   const began_at = commonMs();
   return {
-    ...begin,
+    ...{ holder, mode, cache, quorum, probe, tolerance, same, stall_limit, code, own_label },
     nonce,
     version: versionOf(record, begin),
     began_at,

@@ -1,6 +1,10 @@
 import { z } from 'zod';
 import { defineKind, inJavaScript } from '../kind.js';
-import { createCalculator } from './environment.js';
+import type { Environment, FinishedRollouts, Turn, TurnAnswer } from '../environment.js';
+import { createFloat32Mean } from '../../platform/python/numbers.js';
+import { rejectedFields } from '../rejections.js';
+import { environmentSays, stepNow } from '../turn.js';
+import { reply } from './turn.js';
 
 export const calculator = defineKind({
   settings: z.strictObject({
@@ -10,3 +14,49 @@ export const calculator = defineKind({
   roles: ['environment'],
   make: inJavaScript(createCalculator),
 });
+
+/** A rollout's `extra_env_info`, upstream's keys. Unknown ones are kept. */
+const CalculatorMetadata = z.looseObject({
+  expected_final_answer: z.number(),
+  max_steps: z.int(),
+  current_step: z.int(),
+});
+
+/**
+ * Upstream's multi-step calculator, the deterministic multi-turn environment of its tests: it answers calls until the
+ * policy gives the final answer. Reward 1 for the right one, otherwise 0.
+ */
+export function createCalculator(): Environment {
+  return {
+    step: stepNow(answerTurn),
+    globalPostProcessAndMetrics: async (rollouts) => ({
+      success_rate: await successRate(rollouts),
+    }),
+  };
+}
+
+function answerTurn({ message_log, metadata }: Turn): TurnAnswer {
+  const parsed = CalculatorMetadata.safeParse(metadata);
+  if (!parsed.success) {
+    const subject = 'calculator: extra_env_info of the sample';
+    throw rejectedFields({ subject, error: parsed.error, input: metadata });
+  }
+  const problem = parsed.data;
+  const last = message_log.at(-1);
+  const said = last?.role === 'assistant' ? last.content : '';
+  const { content, reward, goes_on, stop_strings } = reply(said, problem);
+  return {
+    observation: environmentSays(content),
+    reward,
+    terminated: !goes_on,
+    metadata: goes_on ? { ...problem, current_step: problem.current_step + 1 } : null,
+    next_stop_strings: stop_strings,
+  };
+}
+
+/** The mean reward in float32, as upstream's; 0 without rollouts. */
+async function successRate(rollouts: FinishedRollouts): Promise<number> {
+  const reward = createFloat32Mean();
+  for await (const { total_reward } of rollouts) reward.add(total_reward);
+  return reward.count() === 0 ? 0 : reward.mean();
+}

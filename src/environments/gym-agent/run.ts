@@ -8,7 +8,7 @@ import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { parseAnswer, readAnswer } from './answer.js';
 import type { CallTexts } from './call-texts.js';
-import { unscoredAnswer } from './unscored-answer.js';
+import type { Problem } from '../../model/problems.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -110,4 +110,20 @@ export function classed(fault: Fault): Fault {
     failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
     ...(!isPlayed && { uncounted: true }),
   });
+}
+
+/**
+ * What is kept of an answer in which only the reward is no use, so that somebody can still score it; null: it has more
+ * problems.
+ */
+function unscoredAnswer(text: string, problems: readonly Problem[]): AgentAnswer | null {
+  if (!problems.every(({ where }) => where === 'reward')) return null;
+  return {
+    text,
+    reward: null,
+    failure_class: null,
+    terminal: false,
+    persist: true,
+    usage: null,
+  };
 }

@@ -1,8 +1,13 @@
 import { defineKind, inJavaScript } from '../kind.js';
-import { createMathEnvironment } from './environment.js';
 import { graderHealth } from './grader-pool.js';
 import { isPureVerifier, MathSettings } from './settings.js';
-import { verifierOf } from './verifiers.js';
+import { verifierOf, isCorrect } from './verifiers.js';
+import type { Environment } from '../environment.js';
+import { saidIn } from '../turn.js';
+import { observationOf } from './answers.js';
+import { answerMetrics } from './metrics.js';
+import { type GroundTruthCheck, groundTruthQuestions, refuseUnanswerable } from './ground-truth.js';
+import type { Verifier } from './verifier.js';
 
 export const math = defineKind({
   settings: MathSettings,
@@ -13,3 +18,38 @@ export const math = defineKind({
     ...(!isPureVerifier(verifier) && graderHealth(grader)),
   })),
 });
+
+interface MathOptions {
+  verify: Verifier;
+  /** Which ground truths are refused under `standard`; absent: none. */
+  check?: GroundTruthCheck;
+  return_extracted_answer: boolean;
+}
+
+/** Upstream's maths environment: one answer, one verdict, done. */
+export function createMathEnvironment({
+  verify,
+  check,
+  return_extracted_answer,
+}: MathOptions): Environment {
+  return {
+    async step(turn, context) {
+      const ground_truth = turn.metadata['ground_truth'];
+      const { signal } = context;
+      const verdict = await verify({ ground_truth, ...saidIn(turn, context) }, signal);
+      const is_right = isCorrect(verdict);
+      const is_standard = context.prompt_length !== undefined;
+      if (is_standard && check !== undefined && typeof ground_truth === 'string')
+        await refuseUnanswerable(check, { ground_truth, is_right, subject: 'math', signal });
+      return {
+        observation: observationOf(is_right),
+        metadata: turn.metadata,
+        reward: verdict.score,
+        terminated: true,
+        ...(return_extracted_answer && { answer: verdict.extracted_answer }),
+      };
+    },
+    ...groundTruthQuestions(check),
+    globalPostProcessAndMetrics: answerMetrics,
+  };
+}

@@ -1,7 +1,9 @@
 import path from 'node:path';
 import { defineKind, inJavaScript } from '../kind.js';
-import { createRetrieverEnvironment } from './environment.js';
 import { RetrieverSettings } from './settings.js';
+import type { Environment } from '../environment.js';
+import { environmentSays, stepNow } from '../turn.js';
+import type { RetrievedDocument, Retriever } from './retriever.js';
 
 export const retriever = defineKind({
   settings: RetrieverSettings,
@@ -18,3 +20,40 @@ export const retriever = defineKind({
     createRetrieverEnvironment(await context.retriever(context.name)),
   ),
 });
+
+const OPEN = '<retrieve>';
+const CLOSE = '</retrieve>';
+
+/**
+ * Upstream's RAG environment: answers the query of the last message with the best documents and ends the rollout,
+ * without reward. A query whose words are in no document is answered like an empty one, with the first documents;
+ * upstream fails there because of its number types.
+ */
+export function createRetrieverEnvironment(retriever: Retriever): Environment {
+  return {
+    step: stepNow(({ message_log, metadata }) => {
+      const query = parseQuery(message_log.at(-1)?.content ?? '');
+      const found = query === null ? 'No retrieval query found!' : format(retriever.search(query));
+      return {
+        observation: environmentSays(found),
+        reward: 0,
+        terminated: true,
+        metadata,
+        next_stop_strings: [CLOSE],
+      };
+    }),
+  };
+}
+
+/** From the first opening tag to the last closing one. */
+function parseQuery(text: string): string | null {
+  const open = text.indexOf(OPEN);
+  const start = open + OPEN.length;
+  const end = text.lastIndexOf(CLOSE);
+  return open === -1 || end < start ? null : text.slice(start, end);
+}
+
+function format(found: readonly RetrievedDocument[]): string {
+  const documents = found.map(({ text }, i) => `<${i + 1}>\n${text}\n</${i + 1}>\n`);
+  return `<result>\n${documents.join('')}</result>\n`;
+}

@@ -1,4 +1,4 @@
-import { Fault } from '../../model/faults.js';
+import { Fault, faultWith } from '../../model/faults.js';
 import { NO_ENGINE } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
@@ -16,10 +16,9 @@ import type { Member } from './members.js';
 import { createMembers } from './members.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
-import { withSecondOpinion } from './second-opinion.js';
 import { createSharedLine } from './shares.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
-import { isUnavailable, watchReplica } from './watched-replica.js';
+import { isUnavailable, watchReplica, failedAtIt } from './watched-replica.js';
 
 export interface ReplicasOptions {
   /** How many generations one of so many replicas runs for this process. Further ones wait in this process. */
@@ -234,4 +233,38 @@ async function askAll<T>(
   const [away] = problems;
   if (answers.length === 0 && away !== undefined) throw away;
   return answers;
+}
+
+/** A small request that another program wrote: one that two replicas answer with 500 is at fault itself, and neither is set aside. */
+
+interface Asking<T> {
+  ask: (member: Member) => Promise<T>;
+  /** null: there is no other; the first one is asked again. */
+  another: (than: Member) => Member | null;
+  signal: AbortSignal;
+}
+
+async function withSecondOpinion<T>(
+  first: Member,
+  { ask, another, signal }: Asking<T>,
+): Promise<T> {
+  try {
+    return await ask(first);
+  } catch (error) {
+    if (!failedAtIt(error)) throw error;
+    const second = another(first);
+    try {
+      const answer = await ask(second ?? first);
+      if (second !== null) first.watched.blame(error);
+      return answer;
+    } catch (again) {
+      if (!failedAtIt(again)) throw again;
+      // One that is not healthy says nothing about the request.
+      await (second ?? first).watched.describe(signal);
+      const who =
+        second === null ? 'it answers so twice' : `so does ${first.watched.service.replica}`;
+      const message = `${again.message}; ${who}, and is healthy`;
+      throw faultWith(again, { type: 'GenerationRejected', message, retryable: false });
+    }
+  }
 }

@@ -32,7 +32,7 @@ const Hold = Holder.extend({
 export type Hold = z.infer<typeof Hold>;
 
 /** Versions that one trainer has brought, up to the next one's first. */
-const Course = z.object({
+const Course = z.strictObject({
   /** null: it did not say who it is. */
   name: name.nullable(),
   first: z.int(),
@@ -40,7 +40,7 @@ const Course = z.object({
   found: z.int().nullable(),
 });
 
-export const Holding = z.object({
+export const Holding = z.strictObject({
   hold: Hold.nullable().default(null),
   /** Those that have held it, the newest of each name last: one before it is refused for ever. */
   incarnations: z.array(Holder).default([]),

@@ -15,7 +15,7 @@ import { WeightFiles, filesText, isOther } from './weight-files.js';
  * epoch. If two write it, one loses, reads again and decides anew. Without a record nothing is fenced.
  */
 
-const ReplicaEntry = z.object({
+const ReplicaEntry = z.strictObject({
   /** Only `current` replicas get requests. */
   state: z.enum(REPLICA_STATES),
   /** The version of the weights that it serves or served last; null: this workflow did not publish them. */
@@ -50,7 +50,7 @@ const ReplicaEntry = z.object({
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
 /** What replicas of one service have in common, whatever their weights. */
-export const EngineIdentity = z.object({
+export const EngineIdentity = z.strictObject({
   /** The served name. */
   model: z.string(),
   max_model_len: z.int().nullable(),
@@ -60,7 +60,7 @@ export const EngineIdentity = z.object({
 });
 export type EngineIdentity = z.infer<typeof EngineIdentity>;
 /** Weights that a trainer put into the engines itself: nobody else has them. */
-const Transferred = z.object({ kind: z.literal(TRANSFER) });
+const Transferred = z.strictObject({ kind: z.literal(TRANSFER) });
 const KnownWeights = z.union([Weights, Transferred]);
 
 const Published = Manner.extend({
@@ -75,7 +75,7 @@ const Published = Manner.extend({
 });
 export type Published = z.infer<typeof Published>;
 
-export const PolicyRecord = z.object({
+export const PolicyRecord = z.strictObject({
   epoch: z.int(),
   /** Unique to the change, so that two equal changes differ. */
   writer: z.string(),

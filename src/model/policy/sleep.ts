@@ -27,7 +27,7 @@ export const Wake = z.strictObject({
 export type Wake = z.infer<typeof Wake>;
 
 /** Engines sleep, as the record has it. */
-export const Sleeping = z.object({
+export const Sleeping = z.strictObject({
   /** Of the update, so that another attempt knows its own. */
   nonce: z.string(),
   holder: Holder,
@@ -38,7 +38,7 @@ export const Sleeping = z.object({
 export type Sleeping = z.infer<typeof Sleeping>;
 
 /** How a replica was put to sleep. It stays until the replica is `current` again. */
-export const Slept = z.object({
+export const Slept = z.strictObject({
   level: Level,
   /** What it said of its weights; null: nothing. */
   label: z.string().nullable(),

@@ -6,9 +6,9 @@ import { OUTS } from '../workflow-safe/stream/state.js';
 const Version = z.int().nullable();
 const Group = z.int().nonnegative();
 
-export const Admitted = z.object({ group: Group, born: Version });
+export const Admitted = z.strictObject({ group: Group, born: Version });
 
-export const GroupEnd = z.object({
+export const GroupEnd = z.strictObject({
   group: Group,
   outcome: z.enum(['complete', 'filtered', 'untrained', 'failed']),
   valid: z.int().nonnegative(),
@@ -16,14 +16,14 @@ export const GroupEnd = z.object({
   failures: z
     .record(
       z.string(),
-      z.object({ rollouts: z.int(), message: z.string(), example: z.string().exactOptional() }),
+      z.strictObject({ rollouts: z.int(), message: z.string(), example: z.string().exactOptional() }),
     )
     .exactOptional(),
 });
 
-export const Dropped = z.object({ group: Group });
+export const Dropped = z.strictObject({ group: Group });
 
-export const Forgotten = z.object({ through: z.int().nonnegative() });
+export const Forgotten = z.strictObject({ through: z.int().nonnegative() });
 
 const OutCounts = {
   filtered: z.int(),
@@ -33,13 +33,13 @@ const OutCounts = {
 };
 
 /** What a step needs of each of its groups; null: the store did not know it. */
-export const DeliveredGroup = z.object({
+export const DeliveredGroup = z.strictObject({
   group: Group,
   born: Version,
   members: z.int().nonnegative().nullable(),
 });
 
-export const StepFact = z.object({
+export const StepFact = z.strictObject({
   schema_version: z.literal(1),
   step: z.int().nonnegative(),
   version: Version,
@@ -48,8 +48,8 @@ export const StepFact = z.object({
   delivered: z.array(DeliveredGroup).exactOptional(),
   final: z.boolean(),
   open: z.array(Group),
-  out: z.array(z.object({ group: Group, as: z.enum(OUTS) })),
+  out: z.array(z.strictObject({ group: Group, as: z.enum(OUTS) })),
   admitted: z.int().nonnegative(),
-  totals: z.object({ ...OutCounts, delivered: z.int() }),
-  counts: z.object({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),
+  totals: z.strictObject({ ...OutCounts, delivered: z.int() }),
+  counts: z.strictObject({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),
 });

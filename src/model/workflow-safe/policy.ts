@@ -178,11 +178,7 @@ export const mayReach = (
  * that have joined are only examined. An engine that hangs is asked until it answers. While a transfer is open, none is
  * restored; while engines sleep, nobody else's memory is touched.
  */
-export function toRestore(
-  view: PolicyView,
-  /** As `isKept` has it. */
-  waits: (one: ReplicaView) => boolean = () => true,
-): string[] {
+export function toRestore(view: PolicyView): string[] {
   if (isAsleep(view)) return [];
   const hasFiles = canRestore(view);
   const isDue = (one: ReplicaView): boolean =>
@@ -193,7 +189,7 @@ export function toRestore(
         keepsWeights(one) ||
         (view.version === null && one.examined === false);
   return Object.entries(view.replicas).flatMap(([url, one]) =>
-    one.draining_until === undefined && isDue(one) && !isKept(view, { url, waits }) ? [url] : [],
+    one.draining_until === undefined && isDue(one) && !isKept(view, url) ? [url] : [],
   );
 }
 
@@ -201,15 +197,8 @@ export function toRestore(
  * Whether an open transfer keeps a replica as it is: its own engines belong to its holder, and all others wait, since they
  * would serve the version before its.
  */
-export function isKept(
-  { ticket = null, replicas }: PolicyView,
-  /** Asked only where it counts. */
-  { url, waits }: { url: string; waits: (one: ReplicaView) => boolean },
-): boolean {
-  const one = replicas[url];
-  if (ticket === null || one === undefined) return false;
-  return ticket.engines.includes(url) || waits(one);
-}
+export const isKept = ({ ticket = null, replicas }: PolicyView, url: string): boolean =>
+  ticket !== null && replicas[url] !== undefined;
 
 const isAsleep = ({ sleep }: PolicyView): boolean => sleep != null;
 

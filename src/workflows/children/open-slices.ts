@@ -1,5 +1,4 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
-import { patched } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import {
@@ -112,9 +111,6 @@ function sharesOf(whole: number, slices: number): number[] {
   return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
 }
 
-/** Histories from before have equal shares whatever a slice has to play. */
-const FILLS = 'fills slices up to their rollouts';
-
 /**
  * Shares of `max_in_flight` for slices of so many rollouts. Equal, unless some would then have more than they can use
  * and others less.
@@ -123,7 +119,7 @@ export function sharesInFlight(whole: number, rollouts: readonly number[]): numb
   const equal = sharesOf(whole, rollouts.length);
   const of = (i: number): number => equal[i] ?? 0;
   const fits = rollouts.every((own, i) => own >= of(i)) || rollouts.every((own, i) => own <= of(i));
-  return fits || !patched(FILLS) ? equal : filledUp(whole, rollouts);
+  return fits ? equal : filledUp(whole, rollouts);
 }
 
 /** What one slice cannot use goes to the others. */

@@ -17,11 +17,10 @@ import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
 import { inRounds, unawaited } from '../steering/messages.js';
-import { watchGroups } from './ended-groups.js';
 import type { RunningMember } from './members.js';
 import { playMember, startMember } from './members.js';
 import { countGroups } from './min-k.js';
-import type { Member } from './refill.js';
+import type { Member, MemberQueue } from './refill.js';
 import { queueMembers } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
 
@@ -261,3 +260,33 @@ function count(tally: Tally, result: RolloutResult): boolean {
 
 const isRow = ({ stop_reason, dropped }: RolloutResult): boolean =>
   VALID_STOP_REASONS.has(stop_reason) && dropped !== true;
+
+/** Which groups have ended: no member runs, and none will start. */
+interface EndedGroups {
+  /** Takes a member from the queue. */
+  next: () => Member | null;
+  /** A member has ended, in any way. */
+  ended: (row: number) => void;
+}
+
+/** Calls back once for each row. A group whose members were not started because of a stop never ends here. */
+export function watchGroups(
+  line: Pick<MemberQueue, 'next' | 'hasMore'>,
+  onEnded: (row: number) => void,
+): EndedGroups {
+  const running = new Map<number, number>();
+  const runningOf = (row: number): number => running.get(row) ?? 0;
+  return {
+    next: () => {
+      const member = line.next();
+      if (member !== null) running.set(member.row, runningOf(member.row) + 1);
+      return member;
+    },
+    ended: (row) => {
+      running.set(row, runningOf(row) - 1);
+      if (runningOf(row) > 0 || line.hasMore(row)) return;
+      running.delete(row);
+      onEnded(row);
+    },
+  };
+}

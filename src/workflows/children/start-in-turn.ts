@@ -2,7 +2,6 @@ import {
   ApplicationFailure,
   condition,
   getExternalWorkflowHandle,
-  patched,
   sleep,
 } from '@temporalio/workflow';
 import { unawaited } from '../steering/messages.js';
@@ -13,8 +12,6 @@ const QUICK_TRIES = 60;
 const LONGEST_PAUSE_S = 600;
 /** A child that is ending has ended by this refusal; one that plays on belongs to a run that was reset. */
 const PLAYS_ON = 2;
-/** Histories from before have no cancellations, and a start failed after the quick tries. */
-const TAKES_OVER = 'takes over children of a run that was reset';
 
 export type StartInTurn = <T>(start: () => Promise<T>, child: Child) => Promise<T>;
 
@@ -54,7 +51,7 @@ export function createStartInTurn(): StartInTurn {
       checkGoing(child);
       const started = await unlessRefused(start);
       if (started !== null) return started;
-      if (refusals === PLAYS_ON && !takesOver && patched(TAKES_OVER)) endAll();
+      if (refusals === PLAYS_ON && !takesOver) endAll();
     }
     return null;
   };
@@ -77,9 +74,7 @@ export function createStartInTurn(): StartInTurn {
     const turn = line.then(() => quickly(start, child)).finally(() => waiting.delete(workflowId));
     line = turn.catch(() => undefined);
     const started = await turn;
-    if (started !== null) return started.as;
-    if (patched(TAKES_OVER)) return await patiently(start, child);
-    throw ApplicationFailure.nonRetryable(`a workflow ${workflowId} runs already`, 'Refused');
+    return started !== null ? started.as : await patiently(start, child);
   };
 }
 

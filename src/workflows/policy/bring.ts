@@ -4,7 +4,6 @@ import type { PolicyView } from '../../model/workflow-safe/policy.js';
 import { lacking, mayReach, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { concludePublish, updateReplica } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
-import { inLanes } from './in-lanes.js';
 import type { ShownPolicy } from './policy-view.js';
 
 export interface Serving {
@@ -110,3 +109,24 @@ const repliesOf = (
       ];
     }),
   );
+
+/**
+ * Runs items in a number of lanes, one after the other in each. Ends when all have ended, or when no more should begin.
+ */
+async function inLanes<T>(
+  items: readonly T[],
+  {
+    at_once,
+    goesOn,
+    run,
+  }: { at_once: number; goesOn: () => boolean; run: (item: T) => Promise<void> },
+): Promise<void> {
+  const waiting = [...items];
+  const lane = async (): Promise<void> => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      if (!goesOn()) return;
+      await run(next);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(at_once, items.length) }, lane));
+}

@@ -12,7 +12,6 @@ import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
 import { aimOf, holderText, needsTexts } from '../../model/workflow-safe/policy-texts.js';
 import { named, quoted } from '../../platform/plain.js';
 import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
-import { listVersion } from '../views/policy-version.js';
 
 /** What a policy shows: query `status`, current details. */
 export interface ShownPolicy {
@@ -61,8 +60,6 @@ export function showPolicy({
   return {
     recorded: (record) => {
       if (record === null || record.epoch < (status.record?.epoch ?? -1)) return;
-      if (record.version !== null && record.version !== status.record?.version)
-        listVersion(record.version);
       const phases = Object.entries(status.phases).filter(([replica]) =>
         isUnderWay(record, replica),
       );

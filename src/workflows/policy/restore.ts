@@ -1,18 +1,9 @@
-import { CancellationScope, isCancellation, patched, sleep } from '@temporalio/workflow';
-import type { ReplicaView } from '../../model/workflow-safe/policy.js';
+import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { restoreDelayMs, toRestore } from '../../model/workflow-safe/policy.js';
 import type { PolicySurvey } from '../../activities/contract/policy.js';
 import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { ShownPolicy } from './policy-view.js';
-
-/** Histories from before restore replicas during a transfer that is not theirs; those before them joiners, too. */
-const ALL_WAIT = 'replicas wait for transfers';
-const JOINERS_WAIT = 'joiners wait for transfers';
-
-/** Whether a replica that is no part of an open transfer gets nothing before its end. */
-export const waitsForTransfer = ({ examined }: Pick<ReplicaView, 'examined'>): boolean =>
-  patched(ALL_WAIT) || (examined === false && patched(JOINERS_WAIT));
 
 export interface Restoring {
   /** Begins with replicas that have come, and leaves those alone that have gone. */
@@ -52,7 +43,7 @@ export function restore(
     running.set(replica, { scope, ended });
   };
   const follow = ({ view }: PolicySurvey): void => {
-    const due = view === null ? [] : toRestore(view, waitsForTransfer);
+    const due = view === null ? [] : toRestore(view);
     for (const [replica, { scope }] of running) if (!due.includes(replica)) scope.cancel();
     for (const replica of due) if (!running.has(replica)) begin(replica);
   };

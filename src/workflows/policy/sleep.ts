@@ -6,7 +6,6 @@ import { restoreReplica, transferActivity } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import type { Serving } from './bring.js';
 import { stateOf } from './bring.js';
-import { waitsForTransfer } from './restore.js';
 import type { ShownPolicy } from './policy-view.js';
 import { repaired } from './transfers.js';
 
@@ -50,7 +49,7 @@ async function woken(
   const faults: Record<string, string> = {};
   const due = Object.entries(view.replicas).filter(
     ([url, { state, slept }]) =>
-      slept !== undefined && state !== 'asleep' && !isKept(view, { url, waits: waitsForTransfer }),
+      slept !== undefined && state !== 'asleep' && !isKept(view, url),
   );
   await Promise.all(
     due.map(async ([replica]) => {

@@ -1,13 +1,8 @@
-import { condition, isCancellation, patched } from '@temporalio/workflow';
+import { condition, isCancellation } from '@temporalio/workflow';
 import type { SetLimits } from '../../activities/contract.js';
 import type { Limits } from '../../model/workflow-safe/limits.js';
 import { setLimits } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
-
-/** Histories from before pass changes only to the next activity of a turn. */
-const AS_FACTS = 'changed limits as facts';
-
-export const isAnnounced = (): boolean => patched(AS_FACTS);
 
 /**
  * Puts changed limits into the store, where the attempts that play find them within a second, one change after the other.

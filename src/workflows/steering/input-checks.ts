@@ -1,4 +1,4 @@
-import { patched, workflowInfo } from '@temporalio/workflow';
+import { workflowInfo } from '@temporalio/workflow';
 import type { BatchOptions, SliceInput } from '../../activities/contract.js';
 import type { PolicyInput } from '../../activities/contract/policy.js';
 import { failWith } from '../ending.js';
@@ -51,8 +51,8 @@ export function checkPolicyInput(input: unknown): PolicyInput {
   if (typeof service !== 'string' || ((updates !== undefined || heard !== undefined) && !isNextRun))
     throw refused('expected {"service": the name of a generation service}');
   const { workflowId } = workflowInfo();
-  // Two would publish over each other, and only this one is asked and woken. Earlier versions let the other one run.
-  if (workflowId !== policyId(service) && patched('one policy a service'))
+  // Two would publish over each other, and only this one is asked and woken.
+  if (workflowId !== policyId(service))
     throw refused(
       `expected ${policyId(service)} as the workflow id of service ${quote(service)}, got ${workflowId}`,
     );

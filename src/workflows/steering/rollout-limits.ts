@@ -4,7 +4,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { failWith } from '../ending.js';
-import { announceLimits, isAnnounced } from './announce-limits.js';
+import { announceLimits } from './announce-limits.js';
 import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** What the next run of a rollout has to know. */
@@ -156,12 +156,9 @@ export function handleLimitUpdates(before: LimitsSoFar | null, input: unknown): 
   setHandler(
     setLimitsUpdate,
     async (change) => {
-      if (isAnnounced()) {
-        const inForce = await announce({ rollout: input, limits: change });
-        limits.change(change);
-        if (inForce !== null) return { ...inForce, ...limits.changed() };
-      }
+      const inForce = await announce({ rollout: input, limits: change });
       limits.change(change);
+      if (inForce !== null) return { ...inForce, ...limits.changed() };
       await condition(() => limits.plan() !== null || limits.isClosed());
       checkOpen();
       const plan = limits.plan();

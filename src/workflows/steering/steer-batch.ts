@@ -2,7 +2,7 @@ import { condition, setHandler } from '@temporalio/workflow';
 import type { BatchPlan } from '../../activities/contract.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
-import { announceLimits, isAnnounced } from './announce-limits.js';
+import { announceLimits } from './announce-limits.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 import { refusal, refuse } from './rollout-limits.js';
 import type { RolloutRunner, Steering } from '../children/run-rollouts.js';
@@ -60,7 +60,7 @@ export function steerBatch(): BatchSteering {
     setLimitsUpdate,
     async (change) => {
       const now = await running({ limits: change });
-      if (isAnnounced()) await announce({ batch_id: now.batch_id, limits: change });
+      await announce({ batch_id: now.batch_id, limits: change });
       now.run.setLimits(change);
       now.limits = { ...now.limits, ...change };
       return now.limits;

@@ -4,7 +4,7 @@ import type { Stream } from './stream-state.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
 import { roomProblem } from '../steering/event-budget.js';
-import { announceLimits, isAnnounced } from '../steering/announce-limits.js';
+import { announceLimits } from '../steering/announce-limits.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from '../steering/messages.js';
 import { refusal, refuse } from '../steering/rollout-limits.js';
 
@@ -44,7 +44,7 @@ export function steerStream(before: LimitsChange): StreamSteering {
     setLimitsUpdate,
     async (change) => {
       const { stream, groups } = await running();
-      if (isAnnounced()) await announce({ batch_id: stream.plan.stream_id, limits: change });
+      await announce({ batch_id: stream.plan.stream_id, limits: change });
       limits = { ...limits, ...change };
       groups.setLimits(change);
       return { ...stream.plan.limits, ...limits };

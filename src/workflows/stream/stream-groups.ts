@@ -5,7 +5,6 @@ import {
   WorkflowIdReusePolicy,
   condition,
   getExternalWorkflowHandle,
-  patched,
   setHandler,
   sleep,
   startChild,
@@ -48,8 +47,6 @@ export interface StreamGroups {
 }
 
 const ENDING = '15m';
-/** Histories from before send each change to all groups at once. */
-const ROUNDS = 'limits of groups in rounds';
 /** A group's last workflow task is late if its worker has ended. */
 const LOOKS_AT_ADOPTED = ['10s', '60s'] as const;
 
@@ -99,7 +96,7 @@ function groupsOf(
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
   /** Those that this run has started: it sees when they are closed. */
   const children = new Set<number>();
-  const setLimits = createAnnouncement((change) =>
+  const setLimits = inRounds((change) =>
     running().map((group) => reach(group).signal(limitsSignal, change)),
   );
   const start = async (group: number): Promise<void> => {
@@ -107,8 +104,7 @@ function groupsOf(
     const child = await startGroup(group, { plan, limits: given });
     children.add(group);
     // A signal to a group that is being started may come before it.
-    const isLate = limits() !== given && patched(ROUNDS);
-    if (isLate) unawaited(reach(group).signal(limitsSignal, limits()));
+    if (limits() !== given) unawaited(reach(group).signal(limitsSignal, limits()));
     const ended = ({ outcome }: Pick<GroupNews, 'outcome'>): void => {
       children.delete(group);
       if (outcome === null) receive({ group, outcome });
@@ -180,16 +176,6 @@ function lookAt(
   reached.signal(limitsSignal, limits()).catch(() => {
     receive({ group, outcome: null });
   });
-}
-
-function createAnnouncement(
-  send: (change: LimitsChange) => Promise<void>[],
-): (change: LimitsChange) => void {
-  const announce = inRounds(send);
-  return (change) => {
-    if (patched(ROUNDS)) announce(change);
-    else for (const sent of send(change)) unawaited(sent);
-  };
 }
 
 /** Returns those that run already. */

@@ -11,7 +11,6 @@ import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
-import { listVersion } from '../views/policy-version.js';
 import { shownPriority } from '../views/priority.js';
 import { forDisplay, waitingLine } from '../views/waiting.js';
 
@@ -32,7 +31,6 @@ export function showStream(): StreamView {
   let stream: Stream | null = null;
   let waiting: Waiting | null = null;
   let seen: Waiting | null = null;
-  let shownVersion: number | null = null;
   const progress = (): StreamProgress => {
     const now = stream === null ? NOTHING : progressOf(stream);
     return { ...now, phase, waiting: waiting ?? now.waiting ?? seen };
@@ -54,15 +52,9 @@ export function showStream(): StreamView {
       if (memo !== undefined) upsertMemo(memo);
       phase = 'running';
       waiting = null;
-      shownVersion = now.pacing().last_version;
       show();
     },
-    show: () => {
-      const version = stream?.pacing().last_version ?? null;
-      if (version !== null && version !== shownVersion) listVersion(version);
-      shownVersion = version;
-      show();
-    },
+    show,
     seen: ({ waiting: now }) => {
       seen = forDisplay(now);
       show();

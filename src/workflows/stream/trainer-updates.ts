@@ -1,4 +1,4 @@
-import { condition, isCancellation, patched, setHandler } from '@temporalio/workflow';
+import { condition, isCancellation, setHandler } from '@temporalio/workflow';
 import type { FailureFacts } from '../../activities/contract.js';
 import type { NextStepAnswer, StepAsked, StepResult } from '../../activities/contract/stream.js';
 import {
@@ -81,11 +81,9 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   const { opened, closed } = state;
   if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
   const { stream, deliveries } = opened;
-  // Histories from before do not have it.
-  const isStrict = patched('versions-from-record');
-  const unread = isStrict ? await readRecord(asked, { stream, left }) : null;
+  const unread = await readRecord(asked, { stream, left });
   if (unread !== null) return { ready: false, why: unread };
-  if (isStrict) checkVersion(asked, stream);
+  checkVersion(asked, stream);
   checkAsked(asked, { stream, asking: state.asking });
   if (asked.step === stream.pacing().next_step) {
     const replaced_by = await awaitPut(asked, { stream, state, left });
@@ -105,7 +103,7 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   rows.then(over, over);
   if (await condition(() => isOver, left())) {
     const result = await rows;
-    if (isStrict) checkDelivered(asked, result);
+    checkDelivered(asked, result);
     return { ready: true, ...result };
   }
   return { ready: false, why: `the rows of step ${asked.step} are being written` };

@@ -1,4 +1,4 @@
-import { CancellationScope, condition, patched, sleep, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, RolloutsSeen } from '../../activities/contract.js';
 import type { StreamPlan } from '../../activities/contract/stream.js';
 import { lookAtRollouts } from '../activity-options.js';
@@ -104,8 +104,6 @@ export function lookWhileStepsAreAwaited(
 /** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */
 export function lookAtItself(seen: Looks['seen']): { over: () => void } {
   const { parent, workflowId: batch_id } = workflowInfo();
-  // Histories from before have no looks.
-  const looks = parent === undefined && patched('looks at itself');
-  if (!looks) return { over: () => undefined };
-  return lookWhileTheyRun({ batch_id, looks, by_hand: true }, { seen, running: () => [[0, 0]] });
+  if (parent !== undefined) return NO_LOOKS;
+  return lookWhileTheyRun({ batch_id, looks: true, by_hand: true }, { seen, running: () => [[0, 0]] });
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createCalculator } from '../../../src/environments/calculator/environment.js';
+import { createCalculator } from '../../../src/environments/calculator/kind.js';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
 import { textOf } from '../../../src/model/content.js';
 import { metricsOf, rejectionOf, said, stepOne } from '../../fakes/environment-steps.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createMathEnvironment } from '../../../src/environments/math/environment.js';
+import { createMathEnvironment } from '../../../src/environments/math/kind.js';
 import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
 import type { Pair } from '../../../src/environments/math/grader-process.js';
 import { createHfVerifier } from '../../../src/environments/math/verifiers.js';

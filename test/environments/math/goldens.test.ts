@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, describe, test } from 'node:test';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
-import { createMathEnvironment } from '../../../src/environments/math/environment.js';
+import { createMathEnvironment } from '../../../src/environments/math/kind.js';
 import { createGraderPool, installedGrader } from '../../../src/environments/math/grader-pool.js';
 import { createHfVerifier } from '../../../src/environments/math/verifiers.js';
 import { stepEach } from '../../fakes/environment-steps.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
-import { createRetrieverEnvironment } from '../../../src/environments/retriever/environment.js';
+import { createRetrieverEnvironment } from '../../../src/environments/retriever/kind.js';
 import { createRetrievers } from '../../../src/environments/retriever/open-retriever.js';
 import type { Retriever } from '../../../src/environments/retriever/retriever.js';
 import type { RetrieverSettings } from '../../../src/environments/retriever/settings.js';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { CallMessage } from '../../../src/model/calls/message.js';
 import { Fault } from '../../../src/model/faults.js';
-import type { End, Joint } from '../../../src/gateway/glue.js';
-import { createGlue } from '../../../src/gateway/glue.js';
-import { wireMessage } from '../../../src/gateway/rendering.js';
+import type { End, Joint } from '../../../src/gateway/play/glue.js';
+import { createGlue } from '../../../src/gateway/play/glue.js';
+import { wireMessage } from '../../../src/gateway/play/rendering.js';
 
 /** News of six forms behind three answers, and what each of the field's chat templates makes of them. */
 

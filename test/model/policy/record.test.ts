@@ -35,6 +35,17 @@ test('a target is above every one before, or the same with the same weights', ()
   );
 });
 
+test('a record with a field that this version does not know is refused by its name', () => {
+  const { replicas, ...record } = published(5);
+  const [entry] = Object.values(replicas);
+  for (const later of [
+    { ...record, replicas, shards: 2 },
+    { ...record, replicas: { 'http://a/v1': { ...entry, shards: 2 } } },
+  ])
+    assert.match(PolicyRecord.safeParse(later).error?.message ?? '', /shards/);
+  assert.ok(PolicyRecord.safeParse({ ...record, replicas }).success);
+});
+
 const files = (more: Partial<WeightFiles> = {}): WeightFiles => ({
   ...{ bytes: 10, modified: '2026-01-02T03:04:05.678Z', sha256: 'aa', whole: true, host: 'a' },
   ...more,

@@ -1,0 +1,133 @@
+import type { ToolCall } from '../../model/calls/message.js';
+import type { JournalCall } from '../../model/journal/calls.js';
+
+/**
+ * Answers in the dialect of `/v1/chat/completions`. Each byte is a function of the call: whoever asks again gets the same.
+ */
+
+interface Answering {
+  rollout_id: string;
+  turn: number;
+  call: JournalCall;
+}
+
+const idOf = ({ rollout_id, turn }: Answering): string => `chatcmpl-${rollout_id}-${turn}`;
+
+const headOf = (answering: Answering) => ({
+  id: idOf(answering),
+  created: Math.floor(answering.call.line.at),
+  model: answering.call.line.asked.model ?? 'policy',
+});
+
+const usageOf = ({ call: { prompt_length, sampled } }: Answering) => {
+  const completion_tokens = sampled?.token_ids.length ?? 0;
+  return {
+    prompt_tokens: prompt_length,
+    completion_tokens,
+    total_tokens: prompt_length + completion_tokens,
+  };
+};
+
+const finishOf = ({ call: { answer, sampled } }: Answering): string =>
+  (answer?.tool_calls.length ?? 0) > 0
+    ? 'tool_calls'
+    : (sampled?.generation.finish_reason ?? 'stop');
+
+const wireCall = ({ id, name, arguments: given }: ToolCall) => ({
+  id,
+  type: 'function' as const,
+  function: { name, arguments: given },
+});
+
+/** One field for older clients, one for newer. */
+const thoughts = (reasoning: string | undefined) =>
+  reasoning === undefined ? {} : { reasoning_content: reasoning, reasoning };
+
+/** No decoder says the text of one token of several: ids are exact, and named as vLLM names them. */
+const named = (id: number, logprob: number) => ({ token: `token_id:${id}`, logprob, bytes: null });
+
+/** As far as the rollout has them: its batch says whether and how many. */
+function logprobsOf({ call: { line, sampled } }: Answering) {
+  const most = line.asked.logprobs;
+  if (most === undefined) return {};
+  if (sampled === null || sampled.logprobs.length === 0) return { logprobs: null };
+  const { token_ids, logprobs, top_logprobs } = sampled;
+  const content = token_ids.map((id, k) => ({
+    ...named(id, logprobs[k] ?? 0),
+    top_logprobs: (top_logprobs[k] ?? [])
+      .slice(0, most)
+      .map(([one, logprob]) => named(one, logprob)),
+  }));
+  return { logprobs: { content, refusal: null } };
+}
+
+/** The body of an answer that is not streamed. */
+export function completion(answering: Answering) {
+  const { content = '', reasoning, tool_calls = [] } = answering.call.answer ?? {};
+  const isSilent = content === '' && tool_calls.length > 0;
+  return {
+    ...headOf(answering),
+    object: 'chat.completion',
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant',
+          content: isSilent ? null : content,
+          ...thoughts(reasoning),
+          ...(tool_calls.length > 0 && { tool_calls: tool_calls.map(wireCall) }),
+        },
+        finish_reason: finishOf(answering),
+        ...logprobsOf(answering),
+      },
+    ],
+    usage: usageOf(answering),
+  };
+}
+
+/** What a stream has not sent yet; a tool call is sent whole. */
+export interface News {
+  reasoning?: string;
+  content: string;
+  /** With the number of the first among the answer's. */
+  tool_calls: { from: number; calls: readonly ToolCall[] };
+}
+
+type Event = Record<string, unknown>;
+
+const event = (
+  answering: Answering,
+  choice: { delta: object; finish_reason?: string; logprobs?: object | null },
+): Event => ({
+  ...headOf(answering),
+  object: 'chat.completion.chunk',
+  choices: [{ index: 0, finish_reason: null, ...choice }],
+});
+
+/** The first event of a stream. */
+export const firstEvent = (answering: Answering): Event =>
+  event(answering, { delta: { role: 'assistant', content: '' } });
+
+/** Events for what is new; none where nothing is. */
+export function newsEvents(answering: Answering, news: News): Event[] {
+  const { reasoning = '', content, tool_calls } = news;
+  const deltas = [
+    ...(reasoning === '' ? [] : [thoughts(reasoning)]),
+    ...(content === '' ? [] : [{ content }]),
+    ...tool_calls.calls.map((call, k) => ({
+      tool_calls: [{ index: tool_calls.from + k, ...wireCall(call) }],
+    })),
+  ];
+  return deltas.map((delta) => event(answering, { delta }));
+}
+
+/** The last events, behind the `answer` line; `[DONE]` follows. Usage is for the connection that asks for it. */
+export const lastEvents = (
+  answering: Answering,
+  { include_usage = false }: { include_usage?: boolean },
+): Event[] => [
+  event(answering, { delta: {}, finish_reason: finishOf(answering), ...logprobsOf(answering) }),
+  ...(include_usage
+    ? [{ ...event(answering, { delta: {} }), choices: [], usage: usageOf(answering) }]
+    : []),
+];

@@ -1,0 +1,160 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Asked } from '../../model/calls/message.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
+import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
+import { handOver, watchDelivery } from './delivery.js';
+import { BEGINNING, piecesFrom } from './pieces.js';
+import { journalled, readingOf } from '../play/played-call.js';
+import type { Refusal } from '../request/refusals.js';
+import type { AgentRequest } from '../request/request.js';
+import { sendRefusal } from '../request/reply.js';
+import type { Attached } from '../match/attach.js';
+import type { GatewayTimes } from '../times.js';
+
+/** One connection of a call: the same code for the first one and for those that attach later. */
+
+export interface Giving {
+  request: IncomingMessage;
+  response: ServerResponse;
+  attached: Attached;
+  rollout_id: string;
+  trajectory: Trajectory;
+  /** Why there is no answer; null: there may be one. */
+  ending: () => Refusal | null;
+  /** What was appended is stored and still ours. */
+  stored: () => Promise<void>;
+  times: Pick<GatewayTimes, 'keep_alive_ms' | 'stalled_ms'>;
+}
+
+/** What the connection's own request asks for. */
+type How = Pick<AgentRequest, 'stream'> & { asked: Pick<Asked, 'include_usage'> };
+
+/** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
+export async function give(giving: Giving, { stream, asked }: How): Promise<void> {
+  const { response, attached } = giving;
+  const { call } = attached;
+  const { socket } = giving.request;
+  let isCut = response.closed;
+  response.once('close', () => {
+    isCut = true;
+    call.news.tell();
+  });
+  const last = await (stream
+    ? events({ ...giving, asked }, () => isCut)
+    : whole(giving, () => isCut));
+  if (last === null) {
+    attached.cut();
+    return;
+  }
+  if (typeof last === 'object') {
+    attached.left();
+    sendRefusal(response, last);
+    return;
+  }
+  const { stalled_ms } = giving.times;
+  const isHanded = givenUp(response, { stalled_ms, until: handOver(response, last) });
+  if (await isHanded) attached.handed((decide) => watchDelivery(socket, decide));
+  else attached.cut();
+}
+
+/** What is still to be sent; null: the client has closed the connection. */
+type Last = string | null | Refusal;
+
+async function whole(giving: Giving, isCut: () => boolean): Promise<Last> {
+  const { response, attached, rollout_id, trajectory, ending, stored } = giving;
+  const { call } = attached;
+  for (;;) {
+    const changed = call.news.next();
+    if (isCut()) return null;
+    const line = journalled(call, trajectory);
+    if (line?.answer != null && call.turn !== null) {
+      await stored();
+      response.setHeader('content-type', 'application/json; charset=utf-8');
+      return JSON.stringify(completion({ rollout_id, turn: call.turn, call: line }));
+    }
+    const refusal = call.refusal ?? ending();
+    if (refusal !== null) return refusal;
+    await changed;
+  }
+}
+
+const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+};
+const data = (event: unknown): string => `data: ${JSON.stringify(event)}\n\n`;
+
+/** A comment without a blank line behind it, which some clients take for an event. */
+const KEEP_ALIVE = ': \n';
+
+async function events(giving: Giving & Pick<How, 'asked'>, isCut: () => boolean): Promise<Last> {
+  const { response, attached, rollout_id, trajectory, ending, stored, times, asked } = giving;
+  const { call } = attached;
+  let place = BEGINNING;
+  let hasBegun = false;
+  const send = async (text: string): Promise<void> => {
+    if (!response.headersSent) response.writeHead(200, STREAM_HEADERS);
+    alive.refresh();
+    if (response.write(text)) return;
+    await givenUp(response, { ...times, until: drained(response) });
+  };
+  const alive = setInterval(() => {
+    // Who reads nothing needs no sign of life.
+    if (!isCut() && !response.writableNeedDrain) void send(KEEP_ALIVE);
+  }, times.keep_alive_ms);
+  try {
+    for (;;) {
+      const changed = call.news.next();
+      if (isCut()) return null;
+      const line = journalled(call, trajectory);
+      const reading = readingOf(call, trajectory);
+      const { news, to } = piecesFrom(reading, place);
+      if (line !== null && call.turn !== null && (news.length > 0 || reading.ended)) {
+        if (reading.ended) await stored();
+        const answering = { rollout_id, turn: call.turn, call: line };
+        const first = hasBegun ? '' : data(firstEvent(answering));
+        const text =
+          first +
+          news
+            .flatMap((one) => newsEvents(answering, one))
+            .map(data)
+            .join('');
+        hasBegun = true;
+        place = to;
+        if (text !== '') await send(text);
+        if (reading.ended)
+          return [...lastEvents(answering, asked).map(data), 'data: [DONE]\n\n'].join('');
+        continue;
+      }
+      const refusal = call.refusal ?? ending();
+      if (refusal !== null) return refusal;
+      await changed;
+    }
+  } finally {
+    clearInterval(alive);
+  }
+}
+
+/** A client that takes nothing for long is cut off: whoever asks again gets the answer. */
+function givenUp<T>(
+  response: ServerResponse,
+  { stalled_ms, until }: { stalled_ms: number; until: Promise<T> },
+): Promise<T> {
+  const timer = setTimeout(() => response.destroy(), stalled_ms).unref();
+  return until.finally(() => {
+    clearTimeout(timer);
+  });
+}
+
+/** Resolves when a slow client has taken what was sent, or has gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = (): void => {
+      response.off('drain', go).off('close', go);
+      resolve();
+    };
+    if (response.closed) go();
+    else response.once('drain', go).once('close', go);
+  });
+}

@@ -1,0 +1,163 @@
+import { readAnswer, callId } from '../../model/calls/parsers/read-answer.js';
+import type { JournalCall } from '../../model/journal/calls.js';
+import type { OpenAnswer } from '../../model/journal/open-answers.js';
+import { openAnswer } from '../../model/journal/open-answers.js';
+import { canContinue } from '../../sampling/seam.js';
+import type { PlayedAgent } from '../agent-session.js';
+import { beforeStop, createAnswerText, withoutOpenEnd } from './answer-text.js';
+import type { News } from '../news.js';
+import type { Reading } from './pieces.js';
+import { NOTHING } from './pieces.js';
+import type { LineOf } from '../../model/journal.js';
+
+/** What of a call's answer may be said by now: for all its connections, however many there are. */
+export interface Telling extends Pick<StreamedText, 'heard' | 'resumes'> {
+  reading: () => Reading;
+  /** The text of the whole answer's first tokens: all of them, or all but the one that ended it. */
+  textOf: (count: number) => Promise<string>;
+  /** All that is said, before it was read. */
+  said: () => string;
+  /** The journal has more. */
+  look: () => void;
+}
+
+/** How many of an answer's tokens may be said: those that are labelled, if it is streamed and can be continued. */
+export function sayable(
+  { token_ids, segments }: Readonly<OpenAnswer>,
+  { line, generation }: { line: Pick<JournalCall['line'], 'stream'>; generation: Generation },
+): number {
+  if (!line.stream || !canContinue(generation)) return 0;
+  const pending = segments.find(({ version_source }) => version_source === 'pending');
+  return pending?.start ?? token_ids.length;
+}
+type Generation = Parameters<typeof canContinue>[0];
+
+export interface Told {
+  playing: Pick<PlayedAgent, 'journal' | 'settings' | 'detokenize' | 'eos_ids'>;
+  turn: number;
+  stops: readonly string[];
+  generation: Generation & { stop_token_ids: readonly number[] };
+  news: News;
+}
+
+export function createTelling(told: Told): Telling {
+  const { playing, turn, news, stops } = told;
+  const { journal, settings } = playing;
+  const { trajectory } = journal;
+  const text = createAnswerText(playing.detokenize);
+  const streamed = createStreamedText(openAnswer(trajectory, turn).token_ids.length);
+  const ids = (): readonly number[] =>
+    trajectory.calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
+  let asked: Promise<unknown> = Promise.resolve();
+  let growing = NOTHING;
+  let said = '';
+  let count = 0;
+  /** One question after the other: the text is made from the one before. */
+  const decoded = (upTo: number): Promise<string> => {
+    const made = asked.then(() => text.upTo(ids(), upTo));
+    asked = made.catch(() => undefined);
+    return made;
+  };
+  const textOf = async (upTo: number): Promise<string> => {
+    const all = ids();
+    const whole = streamed.upTo(all.length);
+    if (whole === null) return await decoded(upTo);
+    const end = upTo < all.length ? await playing.detokenize(all.slice(upTo)) : '';
+    return withoutOpenEnd(whole.endsWith(end) ? whole.slice(0, whole.length - end.length) : whole);
+  };
+  const saidBy = async (upTo: number): Promise<string> => {
+    const whole = streamed.upTo(upTo);
+    return whole === null ? await decoded(upTo) : withoutOpenEnd(whole);
+  };
+  const lookOn = async (): Promise<void> => {
+    for (let now = shown(told); now > count; now = shown(told)) {
+      await journal.stored();
+      const next = beforeStop(await saidBy(now), stops);
+      count = now;
+      if (!next.startsWith(said) || next === said) continue;
+      said = next;
+      const { calls, reasoning = '', ...read } = readAnswer(said, { ...settings, ended: false });
+      const named = calls.map((call, k) => ({ id: callId(turn, k), ...call }));
+      growing = { ...read, reasoning, calls: named, ended: false };
+      news.tell();
+    }
+  };
+  let looking: Promise<void> | null = null;
+  return {
+    heard: streamed.heard,
+    resumes: streamed.resumes,
+    textOf,
+    said: () => said,
+    reading: () => growing,
+    look: () => {
+      // An engine that does not answer is asked again with the next tokens, or at the end.
+      looking ??= lookOn()
+        .catch(() => undefined)
+        .finally(() => (looking = null));
+    },
+  };
+}
+
+/** Without one that ends the answer. */
+function shown({ playing, turn, generation }: Told): number {
+  const { trajectory } = playing.journal;
+  const call = trajectory.calls[turn];
+  const open = openAnswer(trajectory, turn);
+  if (call === undefined || call.answer !== null) return 0;
+  const most = sayable(open, { line: call.line, generation });
+  const last = open.token_ids[most - 1];
+  const isEnd =
+    most === open.token_ids.length &&
+    last !== undefined &&
+    (open.finish?.finish_reason === 'stop' ||
+      generation.stop_token_ids.includes(last) ||
+      playing.eos_ids().has(last));
+  return isEnd ? most - 1 : most;
+}
+
+/**
+ * The text of an answer as its one request has streamed it. It lags tokens, so what it says of the first tokens is
+ * their text or a beginning of it, and no decoder is asked.
+ */
+interface StreamedText {
+  /** A line of the answer, as it is appended. */
+  heard: (chunk: Chunk) => void;
+  /** Another request goes on with the tokens that are there. Text that the first one held back is lost. */
+  resumes: () => void;
+  /** Of the first `count` tokens; null: several requests have sampled them, or the engine says no text. */
+  upTo: (count: number) => string | null;
+}
+type Chunk = Pick<LineOf<'chunk'>, 'offset' | 'token_ids' | 'text'>;
+
+interface Heard {
+  text: string;
+  /** How long the text was when so many tokens were there. */
+  marks: { count: number; length: number }[];
+}
+
+/** `count`: tokens that are there already. */
+export function createStreamedText(count: number): StreamedText {
+  let total = count;
+  let heard: Heard | null = null;
+  return {
+    heard: ({ offset, token_ids, text }) => {
+      const end = offset + token_ids.length;
+      // The same tokens with another version.
+      if (offset < total && end === total) return;
+      if (end === 0 || total === 0) heard = { text: '', marks: [] };
+      else if (offset !== total) heard = null;
+      total = end;
+      if (heard === null) return;
+      heard.text += text;
+      heard.marks.push({ count: end, length: heard.text.length });
+    },
+    resumes: () => {
+      if (total > 0) heard = null;
+    },
+    upTo: (most) => {
+      if (heard === null || heard.text === '') return null;
+      const mark = heard.marks.findLast(({ count: at }) => at <= most);
+      return heard.text.slice(0, mark?.length ?? 0);
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import type { JournalCall } from '../../model/journal/calls.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
+import type { Handed } from '../deliver/delivery.js';
+import type { HashedRequest } from '../request/meaning.js';
+import type { News } from '../news.js';
+import { createNews } from '../news.js';
+import type { Reading } from '../deliver/pieces.js';
+import { NOTHING } from '../deliver/pieces.js';
+import type { Refusal } from '../request/refusals.js';
+import type { Telling } from '../deliver/telling.js';
+
+/** A call as this process answers it, from its request on; its line in the journal comes a little later. */
+export interface PlayedCall {
+  key: string;
+  /** null: an earlier attempt or life has begun it. */
+  request: HashedRequest | null;
+  /** The request is held no longer. */
+  release: () => void;
+  /** In the journal; null: it has no line yet. */
+  turn: number | null;
+  telling: Telling | null;
+  /** The life began it, or was given it. */
+  is_known: boolean;
+  /** How many connections wait for it. */
+  connections: number;
+  /** Connections that were handed the whole answer, and of which nothing is known yet. */
+  handed: Set<Handed>;
+  /** Some connection of this life has it whole. */
+  is_delivered: boolean;
+  /** For each connection that the client closed before the end: how many tokens were said. */
+  closed_at: number[];
+  /** Ends without an answer, until somebody asks again. */
+  refusal: Refusal | null;
+  /** Ends what is in progress; null: nothing is. */
+  running: AbortController | null;
+  /** How often this process has begun to sample it. */
+  tries: number;
+  /** Cuts it when nobody has waited for some time. */
+  lingers: NodeJS.Timeout | undefined;
+  /** Since when no token has come (`performance.now`), and whether a replica serves. */
+  moved_ms: number;
+  held: string | null;
+  news: News;
+}
+
+export const newCall = (
+  given: Pick<PlayedCall, 'key' | 'request' | 'turn' | 'is_known' | 'is_delivered'> &
+    Partial<Pick<PlayedCall, 'release'>>,
+): PlayedCall => ({
+  telling: null,
+  connections: 0,
+  handed: new Set(),
+  closed_at: [],
+  refusal: null,
+  running: null,
+  tries: 0,
+  lingers: undefined,
+  moved_ms: performance.now(),
+  held: null,
+  news: createNews(),
+  release: () => undefined,
+  ...given,
+});
+
+/** Its line and what it has been answered; null: not yet in the journal. */
+export const journalled = (
+  { turn }: PlayedCall,
+  { calls }: Pick<Trajectory, 'calls'>,
+): JournalCall | null => (turn === null ? null : (calls[turn] ?? null));
+
+/** What may be said of it. */
+export function readingOf(call: PlayedCall, trajectory: Pick<Trajectory, 'calls'>): Reading {
+  const answer = journalled(call, trajectory)?.answer ?? null;
+  if (answer === null) return call.telling?.reading() ?? NOTHING;
+  const { content, reasoning = '', tool_calls: calls, calls_at } = answer;
+  return { content, reasoning, calls, ended: true, ...(calls_at && { calls_at }) };
+}

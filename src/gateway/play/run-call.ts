@@ -1,0 +1,140 @@
+import { beginCall, continuedBy } from './begin-call.js';
+import type { Life } from '../life.js';
+import { isAnswered, isStoreFault, served, track } from '../life.js';
+import { refusalIn, tooLong } from './patience.js';
+import { playCall } from './play-call.js';
+import type { PlayedCall } from './played-call.js';
+import type { Refusal } from '../request/refusals.js';
+import { limitIn, Refused } from '../request/refusals.js';
+
+/** A call of one life while somebody waits for it: its place in line, its line in the journal, its answer. */
+
+/** Goes on with it, unless it goes on or is over. */
+export function startCall(life: Life, call: PlayedCall): void {
+  if (call.running !== null || isAnswered(life, call)) return;
+  const cut = new AbortController();
+  call.running = cut;
+  call.refusal = null;
+  const { call_ms } = life.playing.settings.limits;
+  const late = setTimeout(() => {
+    cut.abort(new Refused(tooLong(call_ms)));
+  }, call_ms);
+  const played = run(life, { call, signal: cut.signal })
+    .catch(async (error: unknown) => {
+      if (life.ending !== null) return;
+      if (isStoreFault(error)) throw error;
+      const why: unknown = cut.signal.aborted ? cut.signal.reason : error;
+      // Nobody waits for it.
+      if (cut.signal.aborted && !(why instanceof Refused)) return;
+      await refuse(life, { call, refusal: refusalIn(why) });
+    })
+    .finally(() => {
+      clearTimeout(late);
+      call.running = null;
+    });
+  void track(life, played).then(() => {
+    const goesOn = call.connections > 0 && call.refusal === null && life.ending === null;
+    // Who came while it was cut goes on with it.
+    if (goesOn) startCall(life, call);
+    forget(life, call);
+    call.news.tell();
+  });
+}
+
+/** A request that got no line, and for which nobody waits, is none. */
+export function forget({ calls, named }: Life, call: PlayedCall): void {
+  if (call.turn !== null || call.connections > 0 || call.running !== null) return;
+  for (const [number, one] of calls) if (one === call) calls.delete(number);
+  for (const [name, { call: number }] of named) if (!calls.has(number)) named.delete(name);
+}
+
+async function run(
+  life: Life,
+  { call, signal }: { call: PlayedCall; signal: AbortSignal },
+): Promise<void> {
+  const { playing, tree, faults, times } = life;
+  const { retry_ms } = times;
+  await life.line.join(undefined, signal);
+  try {
+    if (call.turn === null) await begin(life, { call, signal });
+    const { turn } = call;
+    if (turn === null) return;
+    const { tries } = call;
+    call.tries += 1;
+    await playCall({ playing, call, turn, signal, tries, retry_ms });
+    tree.grow(playing.journal.trajectory.calls);
+    faults.delete(call.key);
+    life.limit.answered();
+    life.misfit = null;
+  } finally {
+    life.leavePlace();
+  }
+}
+
+async function begin(
+  life: Life,
+  { call, signal }: { call: PlayedCall; signal: AbortSignal },
+): Promise<void> {
+  const { request } = call;
+  if (request === null) return;
+  const { playing, tree, glue, times } = life;
+  const { retry_ms } = times;
+  const isAsked = (): boolean => call.connections > 0;
+  const turn = await beginCall(request, {
+    playing,
+    life: life.life,
+    tree,
+    glue,
+    signal,
+    retry_ms,
+    isAsked,
+    isKnown: life.replays ? (number) => knows(life, number) : null,
+  });
+  if (turn === null) return;
+  call.turn = turn;
+  call.request = null;
+  call.release();
+  call.moved_ms = performance.now();
+  parentHas(life, turn);
+}
+
+/** Who continues an answer has it. */
+export function parentHas(life: Life, turn: number): void {
+  const { calls } = life.playing.journal.trajectory;
+  const begun = calls[turn];
+  const parent = begun === undefined ? null : continuedBy(begun);
+  if (parent !== null) has(life, parent);
+}
+
+function has(life: Life, turn: number): void {
+  if (life.playing.journal.trajectory.calls[turn]?.answer == null) return;
+  for (const before of life.calls.values()) {
+    if (before.turn !== turn) continue;
+    for (const handed of before.handed) handed.leave();
+    before.handed.clear();
+    served(life, { call: before, whole: true });
+  }
+}
+
+/** Those of this process count before the journal says so. */
+function knows({ calls, life, playing }: Life, turn: number): boolean {
+  const call = playing.journal.trajectory.calls[turn];
+  return call?.line.life === life || calls.get(turn)?.is_known === true;
+}
+
+async function refuse(
+  life: Life,
+  { call, refusal }: { call: PlayedCall; refusal: Refusal },
+): Promise<void> {
+  const { key } = call;
+  const { code, message, status } = refusal;
+  call.refusal = refusal;
+  if (status >= 500) life.faults.set(key, message);
+  const isLimit = code === 'rollout_limit';
+  const { request } = call;
+  const parent = request === null ? null : life.tree.parentOf(request, life.life);
+  if (parent !== null) has(life, parent);
+  if (isLimit) life.limit.reached();
+  if (isLimit || code === 'context_length_exceeded')
+    await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });
+}

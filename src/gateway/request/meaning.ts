@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { CallMessage } from '../../model/calls/message.js';
+import type { Tools } from '../../model/journal/agent-lines.js';
+import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
+import { itemsOf, membersOf } from '../../platform/json/members.js';
+import type { HashedTools } from '../play/rendering.js';
+import type { AgentRequest } from './request.js';
+
+/**
+ * What requests mean: two that mean the same are one request, however their text differs. Clients write arguments anew,
+ * trim answers, leave thoughts out.
+ */
+
+/** SHA-256. Parts cannot run into one another: each begins with its length. */
+function hashOf(...parts: readonly (string | null)[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part === null ? '-' : `${part.length}:`).update(part ?? '');
+  return hash.digest('base64url');
+}
+
+/** JSON without what its writer chose: blanks, escapes, the order of names, `1.0` for 1. Other text stays. */
+export function meaningOfJson(text: string): string {
+  try {
+    return meaningOfValue(readJson(text));
+  } catch {
+    return `text ${text}`;
+  }
+}
+
+function meaningOfValue(value: unknown): string {
+  if (value instanceof KeptJson) return meaningOfKept(value.text);
+  if (Array.isArray(value)) return `[${value.map(meaningOfValue).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  return sorted(Object.entries(value).map(([name, one]) => [name, meaningOfValue(one)]));
+}
+
+/** Of what JavaScript's values would lose. */
+function meaningOfKept(text: string): string {
+  const members = membersOf(text);
+  if (members !== null)
+    return sorted(Array.from(members, ([name, one]) => [name, meaningOfKept(one)]));
+  const items = itemsOf(text);
+  if (items !== null) return `[${items.map(meaningOfKept).join(',')}]`;
+  const value = readJson(text);
+  return value instanceof KeptJson ? meaningOfNumber(value) : JSON.stringify(value);
+}
+
+/** Beyond what a double holds, the digits count. */
+function meaningOfNumber({ text }: KeptJson): string {
+  const value = Number(text);
+  const isWhole = /^-?\d+$/.test(text);
+  const isHeld = isWhole ? Number.isSafeInteger(value) : Number.isFinite(value) && value !== 0;
+  return isHeld || /^-?[0.]+(?:[eE].*)?$/.test(text) ? String(value + 0) : text;
+}
+
+const sorted = (members: [name: string, meaning: string][]): string =>
+  `{${members
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, meaning]) => `${JSON.stringify(name)}:${meaning}`)
+    .join(',')}}`;
+
+/** Without thoughts, which many agents leave out. Answers are equal up to blanks at their end. */
+const meaningOfMessage = ({
+  role,
+  content,
+  tool_calls = [],
+  tool_call_id = '',
+}: CallMessage): string[] => [
+  role,
+  role === 'assistant' ? content.trimEnd() : content,
+  JSON.stringify(
+    tool_calls.map(({ id, name, arguments: given }) => [id, name, meaningOfJson(given)]),
+  ),
+  tool_call_id,
+];
+
+/** A request with the hashes of all its beginnings, each made from the one before it. */
+export interface HashedRequest extends AgentRequest {
+  /** Of system message and tools: what every call of a sequence has in common. */
+  root: string;
+  system_hash: string | null;
+  hashed_tools: HashedTools | null;
+  /** Of the conversation up to each message. */
+  said: readonly string[];
+  /** Of the whole request: the same again is the same request. */
+  key: string;
+}
+
+export function hashedRequest(request: AgentRequest): HashedRequest {
+  const hashing = hashesOf(request);
+  for (;;) {
+    const step = hashing.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** Others have their turn in between: a long conversation takes some 100 ms. */
+export async function hashedInTurns(request: AgentRequest): Promise<HashedRequest> {
+  const hashing = hashesOf(request);
+  for (;;) {
+    const step = hashing.next();
+    if (step.done === true) return step.value;
+    await nextTurn();
+  }
+}
+
+/** How much is hashed at a time; a message is hashed whole. */
+const CHARACTERS_EACH = 256 * 1024;
+
+function* hashesOf(request: AgentRequest): Generator<undefined, HashedRequest, void> {
+  const { system, messages, tools, tool_choice, asked } = request;
+  const system_hash = system === null ? null : hashOf('system', system);
+  const hashed_tools = tools === null ? null : { hash: toolsHash(tools), tools };
+  const root = rootOf({ system: system_hash, tools: hashed_tools?.hash ?? null });
+  const said: string[] = [];
+  let characters = 0;
+  for (const message of messages) {
+    said.push(nextHash(said.at(-1) ?? root, message));
+    characters += lengthOf(message);
+    if (characters < CHARACTERS_EACH) continue;
+    characters = 0;
+    yield;
+  }
+  const thoughts = messages.map(({ reasoning = null }) => reasoning?.trim() ?? null);
+  const { max_tokens, stop, logprobs, structured } = asked;
+  const limits = JSON.stringify([max_tokens ?? null, stop ?? [], logprobs ?? null]);
+  const choice = meaningOfJson(writeJson(tool_choice ?? 'auto'));
+  const format = structured === undefined ? null : meaningOfJson(structured);
+  const key = hashOf('key', said.at(-1) ?? root, JSON.stringify(thoughts), choice, limits, format);
+  return { ...request, root, system_hash, hashed_tools, said, key };
+}
+
+const lengthOf = ({ content, tool_calls = [] }: CallMessage): number =>
+  tool_calls.reduce((sum, { arguments: given }) => sum + given.length, content.length);
+
+const toolsHash = (tools: Tools): string => hashOf('tools', meaningOfJson(writeJson(tools)));
+
+/** By the hashes of system message and tools. */
+export const rootOf = ({
+  system,
+  tools,
+}: {
+  system: string | null;
+  tools: string | null;
+}): string => hashOf('root', system, tools);
+
+/** Of a conversation that goes on with a message. */
+export const nextHash = (before: string, message: CallMessage): string =>
+  hashOf('message', before, ...meaningOfMessage(message));

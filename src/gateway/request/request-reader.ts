@@ -1,0 +1,92 @@
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../../platform/process/threads.js';
+import { readChatRequest } from './chat-completions.js';
+import type { HashedRequest } from './meaning.js';
+import { hashedInTurns } from './meaning.js';
+import { Refused } from './refusals.js';
+import type { RequestLimits } from './request.js';
+import type { BodyRead, BodyToRead } from './request-wire.js';
+import { unpacked } from './request-wire.js';
+
+/** Bodies become requests; large ones in a thread, since others wait as long as the event loop reads. */
+export interface RequestReader {
+  /** Throws a `Refused`. */
+  read: (body: Buffer, limits: RequestLimits) => Promise<HashedRequest>;
+  close: () => Promise<void>;
+}
+
+const LARGE_BYTES = 1024 * 1024;
+
+interface Waiting {
+  resolve: (read: BodyRead) => void;
+  reject: (error: Error) => void;
+}
+
+/** `large`: from how many bytes on. */
+export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader {
+  let thread: Thread | null = null;
+  return {
+    read: async (body, limits) => {
+      if (body.length < large) return await readHere(body, limits);
+      thread ??= openThread(() => (thread = null));
+      // The first ones do not wait for its start.
+      if (!thread.isReady()) return await readHere(body, limits);
+      const read = await thread.ask({ body, limits });
+      if ('refused' in read) throw new Refused(read.refused);
+      if ('failed' in read) throw new Error(read.failed);
+      return unpacked(read.request);
+    },
+    close: async () => {
+      await thread?.close();
+    },
+  };
+}
+
+async function readHere(body: Buffer, limits: RequestLimits): Promise<HashedRequest> {
+  const read = readChatRequest(body, limits);
+  if ('refused' in read) throw new Refused(read.refused);
+  return await hashedInTurns(read.request);
+}
+
+interface Thread {
+  isReady: () => boolean;
+  /** Takes the body away. */
+  ask: (asked: Omit<BodyToRead, 'number' | 'body'> & { body: Buffer }) => Promise<BodyRead>;
+  close: () => Promise<void>;
+}
+
+function openThread(gone: () => void): Thread {
+  const waiting = new Map<number, Waiting>();
+  let isReady = false;
+  let asked = 0;
+  const worker: Worker = startThread({ beside: import.meta.url, name: 'request-thread' });
+  // It ends with the process.
+  worker.unref();
+  worker.once('online', () => (isReady = true));
+  worker.on('message', (read: BodyRead) => {
+    waiting.get(read.number)?.resolve(read);
+    waiting.delete(read.number);
+  });
+  const lost = (error: Error): void => {
+    gone();
+    for (const { reject } of waiting.values()) reject(error);
+    waiting.clear();
+  };
+  worker.once('error', lost);
+  worker.once('exit', () => {
+    lost(new Error('the thread that reads large bodies has ended'));
+  });
+  return {
+    isReady: () => isReady,
+    ask: ({ body, limits }) =>
+      new Promise((resolve, reject) => {
+        const number = (asked += 1);
+        waiting.set(number, { resolve, reject });
+        const buffer = body.buffer as ArrayBuffer;
+        worker.postMessage({ number, body, limits } satisfies BodyToRead, [buffer]);
+      }),
+    close: async () => {
+      await worker.terminate();
+    },
+  };
+}
