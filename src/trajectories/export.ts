@@ -5,7 +5,7 @@ import { arrowRows } from '../model/results/arrow/rows.js';
 import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Formats } from '../model/results/arrow/formats.js';
 import type { Row } from '../model/results/row.js';
-import { describeError } from '../platform/errors.js';
+import { whyNoJson } from '../platform/json/fault-place.js';
 import { replaceFile } from '../platform/files.js';
 import { readJson } from '../platform/json/kept.js';
 import { END, HEAD } from './arrow/batches.js';
@@ -75,7 +75,7 @@ function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> 
   try {
     return sequencesOf(line);
   } catch (cause) {
-    throw new Error(`line ${number}: expected a row, got another text: ${describeError(cause)}`, {
+    throw new Error(`line ${number}: expected a row, got another text: ${whyNoJson(line, cause)}`, {
       cause,
     });
   }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { playSteps } from '../../src/cli/step/step.js';
 import { UsageError } from '../../src/platform/command.js';
@@ -11,6 +12,7 @@ import { describeError } from '../../src/platform/errors.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { writeJson } from '../../src/platform/json/kept.js';
 import { MAIN } from '../harness/command.js';
+import { startJsonServer } from '../servers/json-server.js';
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
 
@@ -302,6 +304,43 @@ def share(reply, sample):
     assert.equal(status, 2);
     assert.match(stderr, /line 1 has no task_name, and --environment is missing/);
   });
+
+  for (const [what, line, problem] of [
+    [
+      'is no text',
+      Buffer.from([0x7b, 0xff]),
+      /^line 2 of lines\.jsonl: expected UTF-8, got 0xff at byte 1/,
+    ],
+    ['names no environment', Buffer.from(said('b')), /^line 2 has no task_name/],
+  ] as const)
+    test(`a line that ${what} ends the command, with the answers to the lines before it`, async (t) => {
+      const service = await startJsonServer(
+        async ({ route, response }) => {
+          if (route !== 'POST /step') return void response.writeHead(404).end();
+          await sleep(300);
+          const step = { observations: [{ role: 'environment', content: '' }], rewards: [1] };
+          response.end(JSON.stringify({ ...step, terminateds: [true], metadata: [null] }));
+        },
+        (error, { response }) => response.destroy(error as Error),
+      );
+      t.after(() => service.close());
+      const environments = { slow: { kind: 'http', url: service.url } };
+      const row = { task_name: 'slow', message_log: [{ role: 'assistant', content: 'a' }] };
+      const args = await given(t, {
+        lines: [JSON.stringify(row)],
+        environment: null,
+        environments,
+      });
+      const [, input = ''] = args;
+      await appendFile(input, Buffer.concat([line, Buffer.from('\n')]));
+      const printed: unknown[] = [];
+      const play = playSteps(args, () => (result) => {
+        printed.push(result);
+        return Promise.resolve();
+      });
+      await assert.rejects(play, { message: problem });
+      assert.equal((printed[0] as { reward?: number }).reward, 1, JSON.stringify(printed));
+    });
 
   test('prints nothing else on standard output, whatever the environment prints', async (t) => {
     const folder = await mkdtemp(path.join(tmpdir(), 'step-loud-'));

@@ -1,4 +1,4 @@
-import { describeError } from '../../../src/platform/errors.js';
+import { whyNoJson } from '../../../src/platform/json/fault-place.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../../keys.js';
 import { linesOf } from '../../../src/platform/lines.js';
 import type { FileLine } from '../../../src/platform/lines.js';
@@ -83,7 +83,7 @@ function readLine(
     JSON.parse(text);
     members = membersOf(text);
   } catch (error) {
-    return { problem: describeError(error), malformed: true };
+    return { problem: whyNoJson(text, error), malformed: true };
   }
   if (members === null) return { problem: 'expected an object', malformed: true };
   const key = rowKeyOf(members);

@@ -193,23 +193,29 @@ async function runLines({ input, print, ...run }: Run): Promise<number> {
   const ahead: Promise<void>[] = [];
   let printed = Promise.resolve();
   let failed = 0;
-  for await (const { text, number } of linesOf(input)) {
-    if (run.signal.aborted) break;
-    if (text.trim() === '') continue;
-    const { line, player } = await preparedLine(text, { ...run, number });
-    while (ahead.length >= (player?.at_once ?? 1)) await ahead.shift();
-    const answer =
-      player === null ? Promise.resolve(line) : answerLine(line, { ...run, text, number, player });
-    const before = printed;
-    printed = (async () => {
-      const result = await answer;
-      await before;
-      if ('error' in result) failed += 1;
-      await print(result);
-    })();
-    ahead.push(printed);
+  try {
+    for await (const { text, number } of linesOf(input)) {
+      if (run.signal.aborted) break;
+      if (text.trim() === '') continue;
+      const { line, player } = await preparedLine(text, { ...run, number });
+      while (ahead.length >= (player?.at_once ?? 1)) await ahead.shift();
+      const answer =
+        player === null
+          ? Promise.resolve(line)
+          : answerLine(line, { ...run, text, number, player });
+      const before = printed;
+      printed = (async () => {
+        const result = await answer;
+        await before;
+        if ('error' in result) failed += 1;
+        await print(result);
+      })();
+      ahead.push(printed);
+    }
+  } finally {
+    // Also of lines before one that ends it: their environments are closed next.
+    await printed;
   }
-  await printed;
   if (run.signal.aborted) return INTERRUPTED;
   return failed > 0 ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { nullIsAbsent } from '../absent.js';
 import { Duration } from '../durations.js';
-import { describeError } from '../../platform/errors.js';
+import { whyNoJson } from '../../platform/json/fault-place.js';
 import { dataProblem } from '../../platform/json/depth.js';
 import { isRecord } from '../../platform/json/object.js';
 import type { Problem } from '../problems.js';
@@ -60,7 +60,9 @@ function rowProblems(text: string, { isStamped }: { isStamped: boolean }): Probl
   try {
     row = JSON.parse(text);
   } catch (error) {
-    return [{ where: 'row', what: `${expected}, got ${preview(text)} (${describeError(error)})` }];
+    return [
+      { where: 'row', what: `${expected}, got ${preview(text)} (${whyNoJson(text, error)})` },
+    ];
   }
   if (!isRecord(row)) return [{ where: 'row', what: `${expected}, got ${preview(row)}` }];
   const { responses_create_params: params } = row;

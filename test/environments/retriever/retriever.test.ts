@@ -228,6 +228,11 @@ describe('the retrievers of a worker', () => {
     ],
     ['{"text": "a"}\n["b"]\n', /corpus\.jsonl line 2: expected an object, got \["b"\]$/],
     ['{"text": "a"\n', /corpus\.jsonl line 1: expected JSON: /],
+    // V8's own words end with another line: "(line 1 column 2)".
+    [
+      '{"text": "a"}\n{text\n',
+      /corpus\.jsonl line 2: expected JSON: column 2: expected a name in double quotes or \}, got "t/,
+    ],
     ['\n \n', /corpus\.jsonl: expected documents, got none$/],
   ];
   for (const [text, problem] of bad) {

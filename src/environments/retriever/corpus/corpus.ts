@@ -3,6 +3,7 @@ import { describeError } from '../../../platform/errors.js';
 import type { CorpusFiles } from './files.js';
 import { CorpusProblem, expectedColumn } from './problem.js';
 import { preview } from '../../../model/problems.js';
+import { whyNoJson } from '../../../platform/json/fault-place.js';
 import { linesOf } from '../../../platform/lines.js';
 
 /** Those of binary formats bring packages, which are loaded for whoever has such a corpus. */
@@ -66,6 +67,6 @@ function parse(line: string, at: string): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {
-    throw new CorpusProblem({ at, what: `expected JSON: ${describeError(error)}` });
+    throw new CorpusProblem({ at, what: `expected JSON: ${whyNoJson(line, error)}` });
   }
 }
