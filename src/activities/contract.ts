@@ -110,6 +110,8 @@ export interface LookAtRollouts {
 export interface RolloutsSeen {
   turns: number;
   tokens: number;
+  /** Absent: it is not known. */
+  ended?: Ended;
   /** What most of the waiting rollouts wait for; null: none waits. */
   waiting: Waiting | null;
   /** Duration of the look. */
@@ -121,6 +123,9 @@ interface Unlisted {
   /** Search attributes that it has no room for; absent: none. */
   unlisted?: readonly string[];
 }
+
+/** Rollouts whose journals have a valid end, also of an earlier run of the batch. */
+export type Ended = Pick<Tally, 'valid' | 'reward_sum'>;
 
 /** What lists and views show of a rollout. */
 export interface RolloutFacts {

@@ -143,7 +143,7 @@ describe('a look at a batch', () => {
     await writeFile(bench.journalFile(130), '');
     const { waiting } = await look(bench);
     assert.deepEqual([waiting?.message, waiting?.rollouts], ['busy', 1]);
-    assert.deepEqual(asked, ['batch/rows-128-199']);
+    assert.deepEqual(asked, ['batch/rows-0-127', 'batch/rows-128-199']);
   });
 
   test('asks Temporal for a rollout that was started by hand under the id of its batch', async (t) => {
@@ -199,6 +199,75 @@ describe('a look at a batch', () => {
     const waitOf = (id: string) => Promise.resolve(id === 'batch/0-0' ? wait : null);
     const bench = await activityBench(t, { waitOf });
     assert.deepEqual((await look(bench)).waiting, wait);
+  });
+
+  const FULL = { service: 'the store', message: 'journal of batch/1-0: ENOSPC', tries: 4 };
+  /** Answers for one workflow. */
+  const onlyFor = (workflow: string) => (id: string) =>
+    Promise.resolve(id === workflow ? FULL : null);
+
+  test('tells of a full disk although a rollout that has not begun only waits for a slot', async (t) => {
+    const bench = await activityBench(t, { waitOf: onlyFor('batch/1-0') });
+    await bench.started();
+    await appendFile(bench.journalFile(1), `${JSON.stringify(a.chunk())}\n`);
+    const running: [number, number][] = [
+      [1, 0],
+      [7, 0],
+    ];
+    const { waiting } = await bench.result('lookAtRollouts', { batch_id: BATCH, running });
+    assert.deepEqual(waiting, FULL);
+  });
+
+  test('tells of a full disk although an earlier run has left a journal without an end', async (t) => {
+    const bench = await activityBench(t, { waitOf: onlyFor('batch/1-0') });
+    await bench.started();
+    await appendFile(bench.journalFile(0), `${JSON.stringify(a.chunk())}\n`);
+    await appendFile(bench.journalFile(1), `${JSON.stringify({ ...a.chunk(), at: 1000 })}\n`);
+    assert.deepEqual((await look(bench)).waiting, FULL);
+  });
+
+  test('tells of a full disk on which no journal of a batch of slices could begin any more', async (t) => {
+    const bench = await activityBench(t, { waitOf: onlyFor('batch/1-0') });
+    await bench.store.createBatch({
+      batch_id: BATCH,
+      request: requestOf(),
+      samples: Array.from({ length: 200 }, () => sampleOf('go')),
+    });
+    await write(bench, { row: 0, lines: [a.start(), a.end()] });
+    assert.deepEqual((await look(bench)).waiting, FULL);
+  });
+
+  test('tells of a full disk on which the rows of a slice are closed', async (t) => {
+    const bench = await activityBench(t, { waitOf: onlyFor('batch/rows-0-127') });
+    await bench.store.createBatch({
+      batch_id: BATCH,
+      request: requestOf(),
+      samples: Array.from({ length: 200 }, () => sampleOf('go')),
+    });
+    await write(bench, { row: 1, lines: [] });
+    await writeFile(bench.journalFile(1), `${JSON.stringify(a.end())}\n`);
+    assert.deepEqual((await look(bench)).waiting, FULL);
+  });
+
+  test('counts rollouts that an earlier run has ended with a row, and no replacement of one', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    const totals = { turn_count: 1, total_reward: 0.5, total_tokens: 9 };
+    const valid = a.end({ stop_reason: 'terminated', totals });
+    await write(bench, { row: 1, lines: [a.start(), valid] });
+    await write(bench, { row: 2, lines: [a.start(), valid] });
+    await write(bench, { row: 3, lines: [a.start(), a.end({ stop_reason: 'failed', totals })] });
+    const journal = await bench.store.claim({ ...REF, repeat: 5 }, { activity: 'playTurns' });
+    await journal.append(entryOf(valid));
+    await journal.commit();
+    assert.deepEqual((await look(bench)).ended, { valid: 2, reward_sum: 1 });
+    const of = await activityBench(t);
+    await of.store.createBatch({
+      batch_id: BATCH,
+      request: requestOf({ overlong: 'drop' }),
+      samples: [sampleOf('go')],
+    });
+    assert.equal((await look(of)).ended, undefined, 'a truncated one may be no row');
   });
 
   test('asks Temporal for no rollout that has just moved, and for nothing but the store', async (t) => {

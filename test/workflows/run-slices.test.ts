@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { filledUp } from '../../src/workflows/children/open-slices.js';
+import { createTallies } from '../../src/workflows/children/run-slices.js';
 import type { WrittenHistory } from '../harness/written-history.js';
 import { writeHistory } from '../harness/written-history.js';
 
@@ -103,6 +104,28 @@ describe('a batch of slices', () => {
             share === rollouts[i] || share >= most - 1,
             `${share} of ${String(rollouts[i])}, another has ${most}`,
           );
+      }),
+    );
+  });
+
+  test('counts no fewer than before, in whatever order the reports of its slices arrive', () => {
+    const reports = [13, 26, 39].flatMap((done) =>
+      [0, 128].map((first) => ({
+        first,
+        tally: { ...TALLY, done, valid: done - 1, failures: {} },
+      })),
+    );
+    const orders = fc.shuffledSubarray(reports, { minLength: reports.length });
+    fc.assert(
+      fc.property(orders, (arrived) => {
+        const tallies = createTallies();
+        const sums = arrived.map(({ first, tally }) => tallies.add(first, tally));
+        const done = sums.map((sum) => sum.done);
+        assert.deepEqual(
+          done,
+          done.toSorted((a, b) => a - b),
+        );
+        assert.deepEqual([sums.at(-1)?.done, sums.at(-1)?.valid], [78, 76]);
       }),
     );
   });

@@ -10,6 +10,7 @@ import {
   openTokens,
   waitingOf,
 } from '../../model/journal/standing.js';
+import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
@@ -18,7 +19,7 @@ import { sliceId, slicesOf } from '../../model/workflow-safe/slices.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import type { Activities } from '../contract.js';
+import type { Activities, Ended } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { viewOf } from '../../model/policy/view.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
@@ -47,10 +48,13 @@ export function createLookAtRollouts({
       const service = request?.generation.service ?? '';
       const has_workflows = request?.rollout_workflows ?? true;
       const totals = { turns: 0, tokens: 0 };
+      const ended: Ended = { valid: 0, reward_sum: 0 };
       const waits: Waits[] = [];
       const journals = in_groups ? placesOf(running) : await store.listJournals(batch_id);
       const runs = whichRun(running);
-      let quietest = withoutJournal({ batch_id, running }, journals);
+      const slices = running === undefined ? await slicesIn(batch_id, { request, store }) : [];
+      const all = running ?? placesIn(slices, request?.num_repeats);
+      const moves = createMoves(withoutJournal(all, journals), running !== undefined);
       for (const place of journals) {
         signal.throwIfAborted();
         const ref = { batch_id, ...place };
@@ -58,17 +62,21 @@ export function createLookAtRollouts({
         for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
         totals.turns += standing.turns;
         totals.tokens += standing.tokens + openTokens(standing);
+        if (isMember(place, request)) countEnded(ended, standing);
         if (!runs(place)) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push({ ref, waiting });
-        quietest = quieterOf(quietest, { ref, standing, isKnown: running !== undefined });
+        moves.saw({ place, standing });
       }
-      const slices = has_workflows ? [] : await slicesIn(batch_id, { request, store });
-      const asked = (ref: RolloutRef): string[] => [
-        ...(has_workflows ? [by_hand ? batch_id : rolloutId(ref)] : sliceOf(ref, slices)),
-        ...(in_groups ? [groupId(ref)] : []),
-      ];
-      const told = await waitOfQuietest(quietest, { waitOf, asked });
+      const asked = (place: Place): string[] => {
+        const ref = { batch_id, ...place };
+        return [
+          ...(has_workflows ? [by_hand ? batch_id : rolloutId(ref)] : []),
+          ...sliceOf(ref, slices),
+          ...(in_groups ? [groupId(ref)] : []),
+        ];
+      };
+      const told = await waitOfQuiet(moves.quiet(), { waitOf, asked });
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
         told !== null && isUnwritten(told)
@@ -83,13 +91,15 @@ export function createLookAtRollouts({
                 policy,
               },
             );
-      return { ...totals, waiting, took_ms };
+      // Whether a truncated one is dropped only its whole journal says.
+      const isCounted = request !== null && !in_groups && request.overlong !== 'drop';
+      return { ...totals, ...(isCounted && { ended }), waiting, took_ms };
     });
 }
 
 interface Quiet {
-  ref: RolloutRef;
-  /** In seconds since 1970; infinite: no journal has been read. */
+  place: Place;
+  /** In seconds since 1970; 0: no journal says when. */
   moved_at: number;
 }
 
@@ -108,15 +118,15 @@ function whichRun(running: Running): (place: Place) => boolean {
 type Place = Pick<RolloutRef, 'row' | 'repeat'>;
 const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 
-/** The first that runs and has no journal yet: it has been quiet the longest. */
-function withoutJournal(
-  { batch_id, running }: { batch_id: string; running: Running },
-  journals: readonly Place[],
-): Quiet {
-  const begun = new Set(journals.map(placeKey));
-  const waits = (running ?? []).find(([row, repeat]) => !begun.has(placeKey({ row, repeat })));
-  const [row, repeat] = waits ?? [0, 0];
-  return { ref: { batch_id, row, repeat }, moved_at: waits === undefined ? Infinity : 0 };
+/** Whether the batch itself has it: another repeat replaces one that failed, and a later run may not play it. */
+const isMember = ({ repeat }: Place, request: StoredRequest | null): boolean =>
+  request !== null && repeat < request.num_repeats;
+
+/** A valid end stays, whoever opens the rollout. */
+function countEnded(counts: Ended, { ended, total_reward }: Standing): void {
+  if (ended === null || !VALID_STOP_REASONS.has(ended)) return;
+  counts.valid += 1;
+  counts.reward_sum += total_reward;
 }
 
 interface Waits {
@@ -138,17 +148,51 @@ async function ofOpen(
   return open;
 }
 
-/** Whose journal has its end runs for a moment longer; one that is known to run still may be held up. */
-function quieterOf(
-  before: Quiet,
-  {
-    ref,
-    standing: { ended, moved_at },
-    isKnown,
-  }: { ref: RolloutRef; standing: Standing; isKnown: boolean },
-): Quiet {
-  const moved = ended === null || isKnown ? (moved_at ?? 0) : commonMs() / 1000;
-  return moved < before.moved_at ? { ref, moved_at: moved } : before;
+/** All of a batch of slices, in the order in which each slice starts them; of one that is not there, its first. */
+function* placesIn(
+  slices: readonly RowRange[],
+  num_repeats = 1,
+): Generator<[row: number, repeat: number]> {
+  if (slices.length === 0) yield [0, 0];
+  for (const { first, last } of slices)
+    for (let row = first; row <= last; row++)
+      for (let repeat = 0; repeat < num_repeats; repeat++) yield [row, repeat];
+}
+
+/** The first that runs, or is the next to run, and has no journal yet. */
+function withoutJournal(
+  all: Iterable<[row: number, repeat: number]>,
+  journals: readonly Place[],
+): Quiet | null {
+  const begun = new Set(journals.map(placeKey));
+  for (const [row, repeat] of all)
+    if (!begun.has(placeKey({ row, repeat }))) return { place: { row, repeat }, moved_at: 0 };
+  return null;
+}
+
+/**
+ * Whom Temporal is asked about: the one that has no journal yet, the one that has been quiet the longest, and the one that
+ * moved last. The first may only wait for a slot. The second may be of an earlier run, and not have begun again; a batch of
+ * slices does not know. The third may be the last of a slice that is being closed.
+ */
+function createMoves(
+  unopened: Quiet | null,
+  isKnown: boolean,
+): { saw: (moved: { place: Place; standing: Standing }) => void; quiet: () => Quiet[] } {
+  const found = { quietest: null as Quiet | null, latest: null as Quiet | null };
+  return {
+    saw: ({ place, standing: { ended, moved_at } }) => {
+      const one = { place, moved_at: moved_at ?? 0 };
+      // One that has ended is over, unless it is known to run still.
+      const mayRun = ended === null || isKnown;
+      if (mayRun && one.moved_at < (found.quietest?.moved_at ?? Infinity)) found.quietest = one;
+      if (one.moved_at >= (found.latest?.moved_at ?? 0)) found.latest = one;
+    },
+    quiet: () =>
+      [unopened, found.quietest, found.latest]
+        .filter((one) => one !== null)
+        .filter(({ moved_at }) => commonMs() / 1000 - moved_at >= QUIET_S),
+  };
 }
 
 /** What no journal can say. */
@@ -159,28 +203,29 @@ const isUnwritten = (waiting: Waiting): boolean =>
  * While the store cannot be written, or a workflow task fails, what journals say is old; and no journal says why an
  * engine is silent.
  */
-async function waitOfQuietest(
-  { ref, moved_at }: Quiet,
-  { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (ref: RolloutRef) => string[] },
+async function waitOfQuiet(
+  quiet: readonly Quiet[],
+  { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (place: Place) => string[] },
 ): Promise<Waiting | null> {
-  const isRead = moved_at !== Infinity;
-  if (isRead && commonMs() / 1000 - moved_at < QUIET_S) return null;
-  for (const id of asked(ref)) {
+  let first: Waiting | null = null;
+  for (const id of new Set(quiet.flatMap(({ place }) => asked(place)))) {
     const told = await waitOf(id).catch(() => null);
-    if (told !== null) return told;
+    if (told !== null && isUnwritten(told)) return told;
+    first ??= told;
   }
-  return null;
+  return first;
 }
 
 async function slicesIn(
   batch_id: string,
   { request, store }: { request: StoredRequest | null; store: TrajectoryStore },
 ): Promise<RowRange[]> {
-  const { num_repeats = 1 } = request ?? {};
+  if (request === null) return [];
+  const { num_repeats } = request;
   return slicesOf({ samples: await store.sampleCount(batch_id), num_repeats });
 }
 
-/** It plays the rollout, if that has no workflow of its own. */
+/** It plays the rollout, if that has no workflow of its own, and closes its rows. */
 const sliceOf = ({ batch_id, row }: RolloutRef, slices: readonly RowRange[]): string[] =>
   slices
     .filter(({ first, last }) => first <= row && row <= last)

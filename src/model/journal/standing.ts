@@ -22,6 +22,8 @@ export interface Standing {
   moved_at: number | null;
   /** How it ended; null: it has not. */
   ended: StopReason | null;
+  /** Once it has ended. */
+  total_reward: number;
   /** The last fault of each turn since that progressed, oldest first. */
   faults: Map<number, LineOf<'fault'>>;
   /** The turns of those that an agent's earlier lives have met: the first token of a later life ends them. */
@@ -35,6 +37,7 @@ export const newStanding = (): Standing => ({
   asks: 'environment',
   moved_at: null,
   ended: null,
+  total_reward: 0,
   faults: new Map(),
   earlier: new Set(),
 });
@@ -119,8 +122,8 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
     case 'refused':
       break;
     case 'end': {
-      const { turn_count: turns, total_tokens: tokens } = line.totals;
-      moved({ ended: line.stop_reason, turns, tokens });
+      const { turn_count: turns, total_tokens: tokens, total_reward } = line.totals;
+      moved({ ended: line.stop_reason, turns, tokens, total_reward });
       standing.open.clear();
       break;
     }

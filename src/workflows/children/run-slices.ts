@@ -112,10 +112,9 @@ function handleTallies({
   first: number,
   tally: Tally,
 ) => void {
-  const tallies = new Map<number, Tally>();
+  const tallies = createTallies();
   const counted = (first: number, tally: Tally): void => {
-    tallies.set(first, tally);
-    onResult(total([...tallies.values()]));
+    onResult(tallies.add(first, tally));
   };
   setHandler(tallySignal, (news) => {
     const part = isTallyOf(news) ? slices.find(({ first }) => first === news.first) : undefined;
@@ -126,6 +125,20 @@ function handleTallies({
     onEnded((news.ended ?? []).filter((row) => row >= part.first && row <= part.last));
   });
   return counted;
+}
+
+/**
+ * The sum over slices of the furthest report of each, by its first row. Temporal may hand two signals over in another
+ * order than they were sent, and a reset slice begins anew.
+ */
+export function createTallies(): { add: (first: number, tally: Tally) => Tally } {
+  const tallies = new Map<number, Tally>();
+  return {
+    add: (first, tally) => {
+      if (tally.done >= (tallies.get(first)?.done ?? 0)) tallies.set(first, tally);
+      return total([...tallies.values()]);
+    },
+  };
 }
 
 const rowsOf = ({ first, last }: RowRange): number[] =>

@@ -3,6 +3,7 @@ import type {
   BatchPlan,
   BatchProgress,
   BatchResult,
+  Ended,
   RolloutsSeen,
   Tally,
 } from '../../activities/contract.js';
@@ -31,6 +32,10 @@ export interface BatchView extends Stop {
 export function showBatch(): BatchView {
   let progress = NOTHING;
   let members = 0;
+  /** Of this run. */
+  let tally: Counts = NOTHING;
+  /** Of all runs, as journals have it. */
+  let ended: Ended = NOTHING;
   const show = (change: Partial<BatchProgress>): void => {
     progress = { ...progress, ...change };
     const elapsed_s = (Date.now() - workflowInfo().runStartTime.getTime()) / 1000;
@@ -61,12 +66,16 @@ export function showBatch(): BatchView {
         ...(continued && { continued }),
       });
     },
-    counted: (tally) => {
-      const requested = members + (tally.replacements ?? 0);
-      show({ ...tally, ...furthest(progress, tally), requested });
+    counted: (now) => {
+      tally = now;
+      const requested = members + (now.replacements ?? 0);
+      const counts = ofAllRuns({ tally, ended, requested });
+      show({ ...now, ...counts, ...furthest(progress, now), requested });
     },
-    seen: ({ waiting, ...rollouts }) => {
-      show({ ...furthest(progress, rollouts), waiting: forDisplay(waiting) });
+    seen: ({ waiting, ended: now = ended, ...rollouts }) => {
+      ended = now;
+      const counts = ofAllRuns({ tally, ended, requested: progress.requested });
+      show({ ...counts, ...furthest(progress, rollouts), waiting: forDisplay(waiting) });
     },
     closing: () => {
       show({ phase: 'closing', waiting: null });
@@ -88,6 +97,24 @@ const furthest = (
   turns: Math.max(a.turns, b.turns),
   tokens: Math.max(a.tokens, b.tokens),
 });
+
+type Counts = Pick<Tally, 'done' | 'valid' | 'reward_sum'>;
+
+/** What an earlier run has played counts at once, although this one comes to it later. */
+export function ofAllRuns({
+  tally: { done, valid, reward_sum },
+  ended,
+  requested,
+}: {
+  tally: Counts;
+  ended: Ended;
+  requested: number;
+}): Counts {
+  const more = ended.valid - valid;
+  return more > 0
+    ? { ...ended, done: Math.min(done + more, requested) }
+    : { done, valid, reward_sum };
+}
 
 const NOTHING: BatchProgress = {
   phase: 'planning',
