@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import timedelta
 from typing import Any, Awaitable, Callable, Coroutine, NamedTuple, Optional, TypeVar
 
+from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -121,9 +123,9 @@ class Sight:
         except RolloutFault as paused:
             return str(paused)
         except RPCError as error:
-            return None if error.status is RPCStatusCode.NOT_FOUND else _no_server(self._client)
+            return None if error.status is RPCStatusCode.NOT_FOUND else await _no_server(self._client)
         except asyncio.TimeoutError:
-            return _no_server(self._client)
+            return await _no_server(self._client)
         return await why_silent(self._client, described.task_queue, since=self._answered_at)
 
 
@@ -131,7 +133,7 @@ async def why_silent(client: TemporalClient, task_queue: str, *, since: float, w
     """Why a queue's workers do not answer for ``what``. since: as ``time.monotonic`` has it."""
     pollers = await pollers_of(client, task_queue)
     if pollers is None:
-        return _no_server(client)
+        return await _no_server(client)
     if not pollers:
         return no_worker(client, task_queue, what)
     silent_s = time.monotonic() - since
@@ -141,8 +143,17 @@ async def why_silent(client: TemporalClient, task_queue: str, *, since: float, w
     return f"no answer from the workers of task queue {task_queue} for {silent_s:.0f} s, last seen {ago_s:.0f} s ago: they are busy or gone"
 
 
-def _no_server(client: TemporalClient) -> str:
-    return f"waiting for the Temporal server at {client.service_client.config.target_host}"
+async def _no_server(client: TemporalClient) -> str:
+    """With the reason, for which a single call is sent: other calls hide it, because the SDK tries them again."""
+    why = f"no answer within {BRIEF_S:.0f} s"
+    try:
+        await _within(2 * BRIEF_S, client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=timedelta(seconds=BRIEF_S)))
+        why = "it answered late"
+    except RPCError as error:
+        why = error.message
+    except asyncio.TimeoutError:
+        pass
+    return f"waiting for the Temporal server at {client.service_client.config.target_host}: {why}"
 
 
 def told(id: str) -> Say:

@@ -210,10 +210,20 @@ export function silenceOf(
   // Exhausted: earlier queries still wait for the worker. Parts of a server report their timeouts under any code.
   const isSlow = [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED].includes(code);
   if (isSlow || /deadline|timed out/i.test(details)) return null;
-  if (code === UNAVAILABLE) return `waiting for the Temporal server at ${address}`;
+  if (code === UNAVAILABLE) return `waiting for the Temporal server at ${address}${because(details)}`;
   // The server says it of a task queue that nobody has polled for minutes.
   const isUnpolled = code === FAILED_PRECONDITION && details.includes('no poller');
   return isUnpolled ? noWorkerFor(workflowId, taskQueue) : details;
+}
+
+/** gRPC's text about a connection has the last error of several, and when that was: each look would be news. */
+const LAST_ERROR = /Last error: (?:Error: )?(.*?)(?:\. Resolution note: .*)?$/s;
+const AT_TIME = / \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g;
+
+function because(details: string): string {
+  const [, last = details] = LAST_ERROR.exec(details) ?? [];
+  const why = last.replaceAll(AT_TIME, '').trim();
+  return why === '' ? '' : `: ${why}`;
 }
 
 /** How many tasks wait for slots of the workers that play rollouts, about; absent: the server does not say. */

@@ -72,7 +72,7 @@ test('a look that got no answer names the server or the worker only where that i
   assert.equal(of(failed(14, 'context deadline exceeded')), null);
   assert.equal(
     of(failed(14, 'connect ECONNREFUSED')),
-    'waiting for the Temporal server at host:7233',
+    'waiting for the Temporal server at host:7233: connect ECONNREFUSED',
   );
   assert.equal(
     of(failed(9, 'no poller seen for task queue recently, worker may be down')),
@@ -82,6 +82,29 @@ test('a look that got no answer names the server or the worker only where that i
     of(failed(9, 'Workflow task is not scheduled yet.')),
     'Workflow task is not scheduled yet.',
   );
+});
+
+test('a server that cannot be reached is waited for with the last reason, in the same words at each look', () => {
+  const of = (details: string) =>
+    silenceOf(failed(14, details), { address: 'host:7233', workflowId: 'b' });
+  const AT = '(2026-11-29T02:00:00.000Z)';
+  for (const [details, why] of [
+    [
+      `No connection established. Last error: connect ECONNREFUSED 10.0.0.1:7233 ${AT}. Resolution note: `,
+      ': connect ECONNREFUSED 10.0.0.1:7233',
+    ],
+    [
+      `No connection established. Last error: Error: certificate has expired ${AT}. Resolution note: none`,
+      ': certificate has expired',
+    ],
+    [
+      'Name resolution failed for target dns:host:7233',
+      ': Name resolution failed for target dns:host:7233',
+    ],
+    ['No connection established', ': No connection established'],
+    ['', ''],
+  ] as const)
+    assert.equal(of(details), `waiting for the Temporal server at host:7233${why}`);
 });
 
 describe('a look at a batch', () => {
@@ -131,7 +154,7 @@ describe('a look at a batch', () => {
   test('says at once that the server cannot be reached', async () => {
     await server.stop();
     const look = await client.attach('b').look();
-    const trouble = `waiting for the Temporal server at ${server.address}`;
+    const trouble = `waiting for the Temporal server at ${server.address}: connect ECONNREFUSED ${server.address}`;
     assert.deepEqual(look, { closed: false, progress: null, trouble });
   });
 });

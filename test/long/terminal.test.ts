@@ -196,7 +196,7 @@ describe('without a temporal.yaml', () => {
     const away = await interruptedAfter(/not seen yet/, { args, address: '127.0.0.1:1' });
     assert.match(
       away.output,
-      /^nowhere not seen yet, waiting for the Temporal server at 127\.0\.0\.1:1\n/,
+      /^nowhere not seen yet, waiting for the Temporal server at 127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1\n/,
     );
     assert.match(
       away.output,

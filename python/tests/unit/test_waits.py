@@ -52,6 +52,10 @@ class Stack:
         at = [time.time() - ago for ago in self.polls_s_ago]
         return SimpleNamespace(pollers=[SimpleNamespace(identity="1@host", last_access_time=SimpleNamespace(seconds=int(one))) for one in at])
 
+    async def get_system_info(self, request, timeout):
+        if not self.server:
+            raise AWAY
+
     async def result(self):
         await asyncio.sleep(3600)
 
@@ -59,7 +63,7 @@ class Stack:
         await asyncio.sleep(3600)
 
 
-NO_SERVER = "waiting for the Temporal server at host:7233"
+NO_SERVER = "waiting for the Temporal server at host:7233: connection refused"
 NO_WORKER = "no worker polls task queue q on host:7233, namespace ns: it waits for one"
 BUSY = r"^no answer from the workers of task queue q for [234] s, last seen 4[0-4] s ago: they are busy or gone$"
 ENGINE = "waits for http://engine: refused"
