@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { listOf } from '../../model/untrusted.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from './ask.js';
-import { ModelName, refusalOf } from './replies.js';
+import { ModelName, refusalOf, routeMissing } from './replies.js';
 import { refusalFault } from './wire-faults.js';
 
 /** Adapters beside the weights of an engine (captures 223 to 234); they answer in plain text. */
@@ -46,7 +46,7 @@ export async function hasAdapterRoute(
   { path, bound, replica }: { path: string; bound: Bound; replica: string },
 ): Promise<boolean> {
   const reply = await raw(`GET ${path}`, bound);
-  if (reply.status === 404) return false;
+  if (reply.status === 404 || routeMissing(reply) !== null) return false;
   if (reply.status === 405) return true;
   throw refusalFault(refusalOf(reply), { replica, call: `GET ${path}` });
 }

@@ -13,7 +13,7 @@ import { createHttp } from './http.js';
 import { engineSettings } from './engine-settings.js';
 import { asOne, createAskAnew, identify, processSign } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
-import { ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { ModelName, read, refusalOf, routeMissing, WeightLabel } from './replies.js';
 import { SLEEP_ROUTES, sleepCalls } from './sleep-calls.js';
 import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
@@ -216,7 +216,7 @@ async function examine(
     const reply = await raw(`GET ${path}`, bound);
     const isRefused = reply.status === 401 || reply.status === 403 || reply.status >= 500;
     if (isRefused) throw refusalFault(refusalOf(reply), { replica, call: `GET ${path}` });
-    return reply.status !== 404;
+    return reply.status !== 404 && routeMissing(reply) === null;
   };
   const lacks: string[] = [];
   const isAdapter = weights?.kind === 'lora';

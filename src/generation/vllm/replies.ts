@@ -37,6 +37,13 @@ export function read<T>(
   throw protocolFault(`${problem?.where ?? 'body'}: ${problem?.what ?? 'malformed'}`, site);
 }
 
+/** What a server answers with status 200 for a route that it does not have; null: it has it. */
+export function routeMissing(reply: HttpReply): string | null {
+  const body = jsonOf(reply);
+  const isError = typeof body === 'object' && body !== null && 'error' in body;
+  return isError ? readServerError(reply.text).message : null;
+}
+
 export function refusalOf({ status, text, header }: HttpReply): Refusal {
   const { message, param } = readServerError(text);
   return { status, message: `${status} ${message}`, param, header };

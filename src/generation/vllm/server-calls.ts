@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Fault, faultWith } from '../../model/faults.js';
+import { preview } from '../../model/problems.js';
 import { TokenIds } from '../../model/untrusted.js';
 import { httpFailureIn } from '../../platform/http/failure.js';
 import { writeJson } from '../../platform/json/kept.js';
@@ -8,10 +9,10 @@ import { shared } from '../../platform/waits/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
-import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
+import { jsonOf, ModelName, read, refusalOf, routeMissing, WeightLabel } from './replies.js';
 import { saysAwake } from './sleep-state.js';
 import type { CallSite } from './wire-faults.js';
-import { refusalFault, unavailableFault } from './wire-faults.js';
+import { protocolFault, refusalFault, unavailableFault } from './wire-faults.js';
 
 /**
  * A server that accepts connections and never answers is reported within the 5 s in which a wait must become visible.
@@ -153,10 +154,11 @@ const get = (
 async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<ServiceDescription> {
   const health = await get(deps, { path: '/health', signal });
   const { status } = health;
-  if (status !== 200) {
-    const site = siteOf(deps, 'GET /health');
-    throw unavailableFault(`expected 200, got ${status}`, { ...site, status });
-  }
+  const site = siteOf(deps, 'GET /health');
+  if (status !== 200) throw unavailableFault(`expected 200, got ${status}`, { ...site, status });
+  const missing = routeMissing(health);
+  if (missing !== null)
+    throw protocolFault(`expected no error, got status 200 and ${preview(missing)}`, site);
   const models = await servedModels(deps, signal);
   const version = VersionReply.safeParse(jsonOf(await get(deps, { path: '/version', signal })));
   return { models, version: version.success ? version.data.version : null };

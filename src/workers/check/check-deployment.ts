@@ -6,7 +6,7 @@ import type { Config } from '../config.js';
 import { GENERATION_EXAMPLE, memoryOf } from '../config.js';
 import { unreachable } from '../agent-problems.js';
 import { RAISE_LIMIT, cutByOpenFiles } from '../open-files.js';
-import { createControls } from '../controls.js';
+import { apiKeyOf, createControls } from '../controls.js';
 import { createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
 import { checkEnvironments } from './check-environments.js';
@@ -63,13 +63,14 @@ export async function checkEngines(
   const found = Object.entries(config.generation).map(async ([name, settings]) => {
     try {
       const controls = createControls(name, { settings, env, replies });
+      const api_key = apiKeyOf(name, { settings, env });
       const of_replicas = settings.base_urls.map(async (url, i) => {
         const own = { ...settings, base_urls: [url] };
         const pool = createPool({ name, settings: own, config }, { env, log, replies });
         const control = controls[i];
         if (control === undefined) return [];
         try {
-          return await checkEngine({ name, url, settings, pool, control, within_ms });
+          return await checkEngine({ name, url, settings, pool, control, api_key, within_ms });
         } finally {
           await Promise.all([pool.close(), control.close()]);
         }

@@ -6,10 +6,11 @@ import { refusedKey } from '../../model/refused-key.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { preview, previews } from '../../model/problems.js';
-import { isOfTls } from '../../platform/http/failure.js';
+import { httpFailureIn, isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../generation-settings.js';
 import type { Finding } from './finding.js';
+import { otherServer } from './other-server.js';
 
 export interface EngineToCheck {
   /** From the service in temporal.yaml. */
@@ -19,10 +20,13 @@ export interface EngineToCheck {
   /** Sends requests only to this replica. */
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
+  api_key: string | null;
   /** The longest wait for an answer. */
   within_ms: number;
 }
 
+const IS_SLOW =
+  'it is slow, has too much to do, or is still starting: its own log may say why; workers wait for it meanwhile';
 const NEEDS_TOKENS =
   'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
 
@@ -35,8 +39,8 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   try {
     [described] = (await pool.describe(signal)) as [DescribedReplica];
   } catch (error) {
-    const what = saidOf(error, url);
-    return [{ part, state: 'broken', what, remedy: remedyOf(error, settings) }];
+    const remedy = await remedyOf(error, engine);
+    return [{ part, state: 'broken', what: saidOf(error, engine), remedy }];
   }
   const { models, version } = described;
   const ids = models.map(({ id }) => id);
@@ -53,7 +57,9 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
       what: `${version ?? 'no version said'}, model ${preview(model.id)}${length}`,
     },
   ];
-  const [asleep] = await pool.askEach((service) => service.isAsleep(), signal);
+  // Each question has its own limit.
+  const unlimited = new AbortController().signal;
+  const [asleep] = await pool.askEach((service) => service.isAsleep(), unlimited);
   if (asleep?.answer === true) {
     // Some versions break when they are asked to generate.
     const what = 'asleep: it generates nothing, and its weights cannot be changed';
@@ -63,7 +69,7 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   const [asked] = await pool.askEach(
     (service, { logprobsMode }) =>
       askToGenerate(service, { engine, part, model: model.id, logprobsMode }),
-    signal,
+    unlimited,
   );
   found.push(...(asked?.answer ?? []));
   found.push(await checkControl(engine, { part, version }));
@@ -94,9 +100,8 @@ async function askToGenerate(
     await service.tokenize({ model, text: 'one two', add_special_tokens: false }, signal);
     await service.detokenize({ model, token_ids: [0, 1] }, signal);
   } catch (error) {
-    const isAway = error instanceof Fault && error.type === 'GenerationUnavailable';
-    const remedy = isAway ? `its own log may say why; ${NEEDS_TOKENS}` : NEEDS_TOKENS;
-    return [{ part, state: 'broken', what: saidOf(error, engine.url), remedy }];
+    const remedy = isSlow(error) ? IS_SLOW : await needsOf(error, engine);
+    return [{ part, state: 'broken', what: saidOf(error, engine), remedy }];
   }
   const tokens: Finding = { part, state: 'ok', what: 'token ids, a logprob each, tokenizer' };
   const mode = await logprobsMode(model, { signal });
@@ -106,10 +111,19 @@ async function askToGenerate(
   return [tokens, { part, state: 'limited', what: `logprobs: ${mode}`, remedy }];
 }
 
+/** Of a server that does not answer as vLLM does. */
+async function needsOf(error: unknown, engine: EngineToCheck): Promise<string> {
+  const name = await otherServer(engine.url, engine);
+  if (name !== null) return `this is ${name}: ${NEEDS_TOKENS}`;
+  const isAway = error instanceof Fault && error.type === 'GenerationUnavailable';
+  return isAway ? `its own log may say why; ${NEEDS_TOKENS}` : NEEDS_TOKENS;
+}
+
 async function checkControl(
-  { url, control, within_ms }: EngineToCheck,
+  engine: EngineToCheck,
   { part, version }: { part: string; version: string | null },
 ): Promise<Finding> {
+  const { control, within_ms } = engine;
   const remedy =
     version?.endsWith('+simulator') === true
       ? 'for policy updates: start the simulator with --dev-mode true'
@@ -131,39 +145,55 @@ async function checkControl(
     return {
       part,
       state: 'limited',
-      what: `weights cannot be changed: ${saidOf(error, url)}`,
+      what: `weights cannot be changed: ${saidOf(error, engine)}`,
       remedy,
     };
   }
 }
 
 /** Several engines behind one URL: a row would have the version of one and the tokens of the other. */
-async function checkIsOne(
-  { url, control, within_ms }: EngineToCheck,
-  part: string,
-): Promise<Finding[]> {
+async function checkIsOne(engine: EngineToCheck, part: string): Promise<Finding[]> {
+  const { control, within_ms } = engine;
   try {
     await control.asOne({ starts: true }, { within_ms, signal: AbortSignal.timeout(within_ms) });
     return [];
   } catch (error) {
-    return isShared(error) ? [{ part, state: 'broken', what: saidOf(error, url) }] : [];
+    return isShared(error) ? [{ part, state: 'broken', what: saidOf(error, engine) }] : [];
   }
 }
 
 /** Without the URL, which the part names, and with the trial's requests by what they are. */
-const saidOf = (error: unknown, url: string): string =>
-  describeError(error)
-    .replaceAll(`${url}: `, '')
-    .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
+const saidOf = (
+  error: unknown,
+  { url, within_ms }: Pick<EngineToCheck, 'url' | 'within_ms'>,
+): string =>
+  isOfLimit(error)
+    ? `no answer within ${within_ms / 1000} s`
+    : describeError(error)
+        .replaceAll(`${url}: `, '')
+        .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
 
-function remedyOf(error: unknown, settings: GenerationServiceSettings): string {
+/** The limit of a question has passed. */
+const isOfLimit = (error: unknown): boolean =>
+  error instanceof Error && error.name === 'TimeoutError';
+
+const isSlow = (error: unknown): boolean => {
+  const { kind } = httpFailureIn(error) ?? {};
+  return isOfLimit(error) || kind === 'late' || kind === 'slow';
+};
+
+async function remedyOf(error: unknown, engine: EngineToCheck): Promise<string> {
+  const { settings, url } = engine;
   const status = error instanceof Fault ? error.status : null;
   const refused = refusedKey(status, settings);
   if (refused !== null) return refused;
   if (isOfTls(error)) return 'mend that where workers run; they wait for it meanwhile';
+  if (isSlow(error)) return IS_SLOW;
   // vLLM answers these two to anybody.
   const isOther = error instanceof Fault && error.type === 'ProtocolError';
-  if (status === 404 || isOther)
-    return `something answers there, but no vLLM: start one (docs/engines.md has the command), or correct base_urls; they end in /v1, as in http://host:8000/v1`;
+  if (status === 404 || isOther) {
+    const name = (await otherServer(url, engine)) ?? 'something';
+    return `${name} answers there, but no vLLM: start one (docs/engines.md has the command), or correct base_urls; they end in /v1, as in http://host:8000/v1`;
+  }
   return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
 }
