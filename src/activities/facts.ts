@@ -10,6 +10,8 @@ export interface FactsOf<T> {
   find: (n: number) => Promise<T | null>;
   /** The last fact above number `known`, as in `Facts`. */
   last: (known: number) => Promise<{ n: number; value: T } | null>;
+  /** The numbers up to this one, in ascending order, as far as they are there. Those before the first were forgotten. */
+  upTo: (last: number) => Promise<number[]>;
   forget: (numbers: readonly number[]) => Promise<void>;
 }
 
@@ -41,6 +43,11 @@ export function factsOf<T>(
     last: async (known) => {
       const fact = await facts.last(series, known);
       return fact === null ? null : { n: fact.n, value: parsed(fact.n, fact.text) };
+    },
+    upTo: async (last) => {
+      const there: number[] = [];
+      for (let n = last; n >= 0 && (await facts.find(series, n)) !== null; n--) there.push(n);
+      return there.reverse();
     },
     forget: (numbers) => facts.forget(series, numbers),
   };

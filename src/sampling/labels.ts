@@ -161,7 +161,7 @@ function checkIdentity(fenced: Fenced) {
     },
     /** The replica has moved: another stream, or another worker, may have found it under other weights. */
     moved: async (): Promise<void> => {
-      isDistrusted = (await firstChange(fenced))?.state === 'unknown';
+      isDistrusted = (await firstChange(fenced)) === 'unknown';
     },
     mismatch: mismatchOf,
     distrustedFrom: () => (isDistrusted ? confirmed : null),
@@ -171,16 +171,19 @@ function checkIdentity(fenced: Fenced) {
 const isMismatch = (error: unknown): boolean =>
   error instanceof Fault && error.type === 'PolicyVersionMismatch';
 
-/** The replica as the first change after the request left it. */
+/** The replica's state as the first change after the request left it. */
 async function firstChange({
   fence,
   policy,
   service: { replica },
-}: Fenced): Promise<ReplicaEntry | undefined> {
+}: Fenced): Promise<ReplicaEntry['state'] | undefined> {
   const latest = await policy.latest();
   for (let epoch = fence.record_epoch + 1; latest !== null && epoch <= latest.epoch; epoch++) {
-    const entry = (epoch === latest.epoch ? latest : await policy.at(epoch))?.replicas[replica];
-    if (entry !== undefined && entry.epoch > fence.epoch) return entry;
+    const record = epoch === latest.epoch ? latest : await policy.at(epoch);
+    // It is forgotten, since this process was held up for long.
+    if (record === null) return 'unknown';
+    const entry = record.replicas[replica];
+    if (entry !== undefined && entry.epoch > fence.epoch) return entry.state;
   }
   return undefined;
 }

@@ -121,8 +121,8 @@ export interface Facts {
   /** null if there is none of this number. */
   find(series: Series, n: number): Promise<string | null>;
   /**
-   * The last fact above number `known` (-1: of all), no older than the call; null if there is none. Above a `known` of
-   * 0 or more there must be no gaps.
+   * The last fact above number `known` (-1: of all), no older than the call; null if there is none. Above a `known` that
+   * is there must be no gaps.
    */
   last(series: Series, known: number): Promise<Fact | null>;
   /** All facts above a known number of each of these series without gaps, those of a series in order. */

@@ -23,14 +23,18 @@ function fenced({
   const records = [entry({ version })];
   const world = {
     moves: (...to: ReplicaEntry[]) => void records.push(...to),
+    forgets: (epoch: number) => void delete records[epoch],
     says,
     asked: 0,
     time: 0,
     distrusted: [] as string[],
     slept: 0,
   };
-  const at = (epoch: number): Promise<PolicyRecord> =>
-    Promise.resolve({ ...firstRecord([]), epoch, replicas: { [URL]: records[epoch]! } });
+  const at = (epoch: number): Promise<PolicyRecord | null> => {
+    const replica = records[epoch];
+    if (replica === undefined) return Promise.resolve(null);
+    return Promise.resolve({ ...firstRecord([]), epoch, replicas: { [URL]: replica } });
+  };
   const labels = labelByFence({
     fence: { version, adapter: null, epoch: 4, record_epoch: 0 },
     policy: { latest: () => at(records.length - 1), at },
@@ -245,6 +249,15 @@ describe('weights that somebody else has changed during a stream', () => {
     const { labels, world } = fenced();
     await labels.ofArrived(20);
     world.moves(entry({ state: 'unknown', epoch: 5 }), entry({ state: 'updating', epoch: 6 }));
+    assert.equal(await labels.ofArrived(30), 'moved');
+    assert.equal(labels.distrustedFrom(), 10);
+  });
+
+  test('that only a forgotten record shows let it distrust its tokens, as nobody knows better', async () => {
+    const { labels, world } = fenced();
+    await labels.ofArrived(20);
+    world.moves(entry({ state: 'unknown', epoch: 5 }), entry({ state: 'updating', epoch: 6 }));
+    world.forgets(1);
     assert.equal(await labels.ofArrived(30), 'moved');
     assert.equal(labels.distrustedFrom(), 10);
   });

@@ -46,6 +46,18 @@ onEachStore((open) => {
     assert.equal(await store.facts.last(SERIES, 39), null);
   });
 
+  test('the last fact is found by a reader who is so far behind that its own is forgotten', async (t) => {
+    const { store, elsewhere } = await open(t);
+    for (let n = 0; n < 12; n++) await store.facts.put({ series: SERIES, n, text: `${n}` });
+    await store.facts.forget(SERIES, [0, 1, 2, 3, 4, 5, 6, 7]);
+    const newest = { series: SERIES, n: 11, text: '11' };
+    for (let known = -1; known < 11; known++)
+      assert.deepEqual(await elsewhere().facts.last(SERIES, known), newest, `known ${known}`);
+    await store.facts.forget(SERIES, [11]);
+    // Nothing is above it, though it is gone.
+    assert.equal(await store.facts.last(SERIES, 11), null);
+  });
+
   test('facts that are forgotten are gone, and the others are found, whatever is missing', async (t) => {
     const { store, elsewhere, most_runs } = await open(t);
     const numbers = fc.uniqueArray(fc.nat({ max: 20 }));
@@ -91,6 +103,19 @@ test('in files a race of writers leaves no half-written file', async (t) => {
   const texts = Array.from({ length: 20 }, (_, i) => `${i}`.repeat(1000));
   await Promise.all(texts.map((text) => store.facts.put({ series: SERIES, n: 0, text })));
   assert.deepEqual(await readdir(path.join(root, ...SERIES)), ['0.json']);
+});
+
+test('in files, what is forgotten leaves no folder, and keeps nobody from putting beside it', async (t) => {
+  const { store, root } = await temporaryStore(t);
+  const live = async (row: number): Promise<void> => {
+    const series = ['_holders', 'batch', `${row}-0`] as const;
+    for (let n = 0; n < 40; n++) {
+      assert.equal(await store.facts.put({ series, n: 0, text: 'here' }), true);
+      await store.facts.forget(series, [0]);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, (_, row) => live(row)));
+  assert.deepEqual(await readdir(root), []);
 });
 
 test('in files, what others have put beside the facts is none of them, and stays', async (t) => {

@@ -14,18 +14,27 @@ export interface PolicyRecords extends PolicyReading {
   change: (decide: Change) => Promise<PolicyRecord | null>;
 }
 
+/** Records behind the current one. A stream that survives an update reads those of its replica's changes. */
+const KEPT = 1000;
+
+/** `kept`: how many earlier records stay. */
 export function createPolicyRecords({
   facts,
   service,
+  kept = KEPT,
 }: {
   facts: Facts;
   service: string;
+  kept?: number;
 }): PolicyRecords {
   const records = factsOf(['_policy', encoded(service)], {
     schema: PolicyRecord,
     facts,
     name: `record of policy ${service}`,
   });
+  const forgetUpTo = async (epoch: number): Promise<void> => {
+    await records.forget(await records.upTo(epoch));
+  };
   let known: PolicyRecord | null = null;
   const latest = shared(async () => {
     known = (await records.last(known?.epoch ?? -1))?.value ?? known;
@@ -44,7 +53,15 @@ export function createPolicyRecords({
         const record: PolicyRecord = { ...decided, epoch, writer: randomUUID().slice(0, 8) };
         // The loser reads again: the next number exists by then.
         const { writer } = await records.put(epoch, record);
-        if (writer === record.writer) return record;
+        if (writer !== record.writer) continue;
+        const newest = (await records.last(-1))?.n ?? epoch;
+        if (newest - epoch <= kept) {
+          // What is left of them, the next change forgets.
+          await forgetUpTo(epoch - kept - 1).catch(() => undefined);
+          return record;
+        }
+        // Its number was free only because it is forgotten: this writer was held up for that long.
+        await records.forget([epoch]);
       }
     },
   };

@@ -21,7 +21,7 @@ export const createForgetSteps =
       const repeats = request.num_repeats + max_replacements;
       const last = await putForgotten(through, facts.forgotten);
       const last_step = last.value.through;
-      for (const step of await thereUpTo(last_step, facts.steps)) {
+      for (const step of await facts.steps.upTo(last_step)) {
         signal.throwIfAborted();
         await store.stepOutputs({ stream_id, step }).forget();
         const fact = await facts.steps.find(step);
@@ -31,7 +31,7 @@ export const createForgetSteps =
         // A stream that is started again finds its place by the last one.
         if (step < last_step) await facts.steps.forget([step]);
       }
-      await facts.forgotten.forget(await thereUpTo(last.n - 1, facts.forgotten));
+      await facts.forgotten.forget(await facts.forgotten.upTo(last.n - 1));
     });
 
 /** Returns the last of these facts, which may forget more. */
@@ -45,11 +45,4 @@ async function putForgotten(
     last = { n, value: await forgotten.put(n, { through }) };
   }
   return last;
-}
-
-/** The numbers of facts up to this one, in ascending order. Those before the first were forgotten earlier. */
-async function thereUpTo(last: number, facts: Pick<FactsOf<unknown>, 'find'>): Promise<number[]> {
-  const there: number[] = [];
-  for (let n = last; n >= 0 && (await facts.find(n)) !== null; n--) there.push(n);
-  return there.reverse();
 }

@@ -22,8 +22,10 @@ export function createFileFacts(root: string, disk: Disk): Facts {
   const last = (series: Series, known: number): Fact | null => {
     const is = (n: number): boolean => isThere(fileOf(series, n));
     for (;;) {
-      const n = lastThatIs(is, known === -1 ? lastListed(seriesOf(root, series), is) : known);
-      if (n === known) return null;
+      // A reader may be so far behind that its fact is forgotten, with some of those that follow.
+      const isKnown = known >= 0 && is(known);
+      const n = lastThatIs(is, isKnown ? known : lastListed(seriesOf(root, series), is));
+      if (n <= known) return null;
       const text = read(series, n);
       // If it was forgotten just now, there is a later one.
       if (text !== null) return { series, n, text };
@@ -41,25 +43,41 @@ export function createFileFacts(root: string, disk: Disk): Facts {
   };
   return {
     put: ({ series, n, text }) =>
-      storing(`fact ${series.join('/')} ${n}`, async () => {
-        const file = fileOf(series, n);
-        await disk.makeDirectory(path.dirname(file));
-        return await disk.putOnce(file, text);
-      }),
+      storing(`fact ${series.join('/')} ${n}`, () =>
+        putIn(disk, { file: fileOf(series, n), text }),
+      ),
     find: (series, n) => storing(`fact ${series.join('/')} ${n}`, () => read(series, n)),
     last: (series, known) => storing(`facts ${series.join('/')}`, () => last(series, known)),
     news: (of) => storing('facts', () => of.flatMap(after)),
     forget: (series, numbers) =>
       storing(`facts ${series.join('/')}`, async () => {
-        for (const n of numbers) await forget(fileOf(series, n), seriesOf(root, series));
+        for (const n of numbers) await forget(fileOf(series, n), root);
       }),
   };
 }
 
-/** With its own folder, if it has one and is alone there. */
-async function forget(file: string, series: string): Promise<void> {
+/** How often the folder may vanish before the file is in it: its last fact was forgotten just then. */
+const TRIES = 5;
+
+async function putIn(disk: Disk, { file, text }: { file: string; text: string }): Promise<boolean> {
+  for (let tries = TRIES; ; tries--) {
+    try {
+      await disk.makeDirectory(path.dirname(file));
+      return await disk.putOnce(file, text);
+    } catch (error) {
+      if (tries === 1 || !isMissing(error)) throw error;
+    }
+  }
+}
+
+/** With its folders, as far as nothing else is in them: each rollout of an agent would leave one. */
+async function forget(file: string, root: string): Promise<void> {
   await rm(file, { force: true });
-  if (path.dirname(file) !== series) await rmdir(path.dirname(file)).catch(() => undefined);
+  try {
+    for (let at = path.dirname(file); at !== root; at = path.dirname(at)) await rmdir(at);
+  } catch {
+    // Something is there.
+  }
 }
 
 /** Throws where the disk cannot be read: a fact that is not seen would count as one that was never put. */
@@ -77,7 +95,7 @@ function lastListed(folder: string, is: (n: number) => boolean): number {
   );
 }
 
-/** There are no gaps, so finding the last one takes one look if nothing is new, and few otherwise. */
+/** There are no gaps above a fact that is there, so finding the last one takes one look if nothing is new. */
 function lastThatIs(is: (n: number) => boolean, known: number): number {
   let step = 1;
   while (is(known + step)) step *= 2;
