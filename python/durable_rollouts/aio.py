@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 
 from . import bar, connection, holding, presence, starting
 from .connection import Gone, Handle
-from .faults import NotFound, PolicyUpdateFailed, RolloutFault, Stopped, UpdateRefused
+from .faults import NotFound, PolicyUpdateFailed, RolloutFault, Stopped, TooFewValid, UpdateRefused
 from .listing import Listed, listed
 from .one_deployment import of_one_deployment
 from .arrow import Sequences, SequencesFile
@@ -308,6 +308,7 @@ class Batch(Steered):
         self._handle: Handle = temporal.get_workflow_handle(id)
         self._is_own = is_own
         self._is_batch = is_own
+        self._is_noted = False
         self.id: str = id
 
     async def _check(self) -> None:
@@ -322,9 +323,9 @@ class Batch(Steered):
         show: progress on standard error, as a bar with ``tqdm``, else a line every ten seconds, and what it waits for;
           otherwise the log has that
 
-        Returns its result: ``help(durable_rollouts.BatchResult)``. If only the newest start of ``client.batch(id)`` was
-        refused, it logs that and returns the result before it. Raises the fault that failed the batch
-        (``InvalidBatchRequest``, ``TooFewValid``, …), ``Cancelled`` (its files are written), ``Terminated``,
+        Returns its result: ``help(durable_rollouts.BatchResult)``; the log has its ``notes``. If only the newest start of
+        ``client.batch(id)`` was refused, it logs that and returns the result before it. Raises the fault that failed the
+        batch (``InvalidBatchRequest``, ``TooFewValid``, …), ``Cancelled`` (its files are written), ``Terminated``,
         ``NotFound``. An unavailable server is waited for.
 
             counts = batch.wait(timeout=3600)["counts"]
@@ -333,9 +334,13 @@ class Batch(Steered):
         result: BatchResult
         if not show:
             result = await connection.within(timeout, self._waits().during(self._result()), what)
-            return result
-        async with bar.shown(self._sight().look, self.id):
-            result = await connection.within(timeout, self._result(), what)
+        else:
+            async with bar.shown(self._sight().look, self.id):
+                result = await connection.within(timeout, self._result(), what)
+        if not self._is_noted:
+            self._is_noted = True
+            for note in result.get("notes", []):
+                connection.log.warning("%s (%s)", note, self.id)
         return result
 
     def _sight(self) -> Sight:
@@ -424,15 +429,20 @@ class Batch(Steered):
     async def failures(self) -> List[Row]:
         """The other rollouts, once it has ended.
 
-        Returns the rows of ``failures.jsonl``, each with ``failure`` and what it has so far. Raises what ``wait``
-        raises, and ``OSError`` without the store's disk.
+        Returns the rows of ``failures.jsonl``, each with ``failure`` and what it has so far, also after ``TooFewValid``.
+        Raises what ``wait`` raises else, and ``OSError`` without the store's disk.
 
             why = Counter(row["failure"]["type"] for row in batch.failures())
         """
         return await self._read("failures")
 
     async def _read(self, file: Literal["rollouts", "failures"]) -> List[Row]:
-        result = await self.wait()
+        try:
+            result = await self.wait()
+        except TooFewValid as few:
+            if file == "rollouts" or few.result is None:
+                raise
+            result = few.result
         return await asyncio.to_thread(lambda: read_counted(result, file))
 
     async def sequences(self) -> Sequences:

@@ -7,9 +7,12 @@ Temporal server answers, and ``TimeoutError`` after the caller's own ``timeout``
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Type
+from typing import TYPE_CHECKING, Dict, Optional, Type
 
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+
+if TYPE_CHECKING:
+    from .results import BatchResult
 
 
 class RolloutFault(Exception):
@@ -109,7 +112,12 @@ class InvalidBatchRequest(RolloutFault):
 
 
 class TooFewValid(RolloutFault):
-    """Fewer rollouts are valid than the request's ``min_valid``; the batch's files are written."""
+    """Fewer rollouts are valid than the request's ``min_valid``; the batch's files are written.
+
+    result: that of the batch, with the paths of its files; None: an older worker has closed it
+    """
+
+    result: Optional[BatchResult] = None
 
 
 class UpdateRefused(RolloutFault):
@@ -159,7 +167,10 @@ def fault_of(error: BaseException) -> RolloutFault:
             break
         innermost = cause
     if isinstance(innermost, ApplicationError):
-        return fault_named(innermost.type or "Error", innermost.message)
+        fault = fault_named(innermost.type or "Error", innermost.message)
+        if isinstance(fault, TooFewValid) and innermost.details:
+            fault.result = innermost.details[0]
+        return fault
     if isinstance(innermost, CancelledError):
         return Cancelled("it was cancelled")
     if isinstance(innermost, TerminatedError):

@@ -226,7 +226,8 @@ class BatchRequest(_Requested, total=False):
 
     completion: when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were
       replaced
-    min_valid: with fewer valid rollouts the batch fails after it has written its files (default ``0``)
+    min_valid: with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it
+      never does (default ``1``)
     rollout_workflows: whether each rollout has a workflow of its own; false, where agents play: their slice plays them,
       which costs a fraction (default ``True``)
     """
@@ -550,7 +551,7 @@ _DEFAULTS: Dict[str, Any] = {
 BATCH_DEFAULTS: Dict[str, Any] = {
     **_DEFAULTS,
     "completion": {"policy": "complete"},
-    "min_valid": 0,
+    "min_valid": 1,
     "rollout_workflows": True,
 }
 """The defaults of a batch request."""
@@ -628,6 +629,16 @@ def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict
     if isinstance(completion, Mapping) and completion.get("policy") == "min_k":
         filled["completion"] = {"deadline": None, **completion}
     return filled
+
+
+def other_request(theirs: Mapping[str, Any], ours: Mapping[str, Any], defaults: Mapping[str, Any]) -> Optional[str]:
+    """The first field in which a request differs from the one that its id names; ``None``: they are equal. ``min_valid``
+    was 0 where nobody said it in earlier releases, and is 1 since: their batches continue.
+    """
+    before, now = with_defaults(theirs, defaults), with_defaults(ours, defaults)
+    if before.get("min_valid") in (0, 1) and now.get("min_valid") in (0, 1):
+        before["min_valid"] = now["min_valid"]
+    return first_difference(before, now)
 
 
 def first_difference(before: Mapping[Any, Any], now: Mapping[Any, Any], where: str = "") -> Optional[str]:

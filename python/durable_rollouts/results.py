@@ -98,6 +98,7 @@ class BatchResult(TypedDict):
     files: absolute paths on the worker's host: ``rollouts``, ``failures``, ``groups``, ``metrics``
     objects: in metrics.json on S3 alone: what its results consist of
     metadata: the request's
+    notes: what is true of all its valid rollouts and rarely meant, in words: truncated, reward 0, one text
     """
 
     schema_version: Literal[1]
@@ -107,6 +108,7 @@ class BatchResult(TypedDict):
     files: Files
     objects: NotRequired[ResultObjects]
     metadata: Dict[str, Any]
+    notes: NotRequired[List[str]]
 
 
 class StepResult(BatchResult):
@@ -116,13 +118,13 @@ class StepResult(BatchResult):
     step: its number, from 0
     version: the version of the weights that train on it; None: none was ever given or served
     final: the stream's epochs are used up; this step may be short
-    notes: what the trainer should know of it, in words: groups that faster versions overtook
+    notes: what the trainer should know of it, in words: groups that faster versions overtook, what is true of all its
+      rollouts
     """
 
     step: int
     version: Optional[int]
     final: bool
-    notes: NotRequired[List[str]]
 
 
 class Waiting(TypedDict):

@@ -57,7 +57,7 @@ class Single:
 
     async def group(self, sample: Any, n: int, settings: Mapping[str, Any], *, id: str, shape: Shape) -> Group:
         """All its members, valid or not."""
-        request = {"samples": [_sample(sample, shape)], "num_repeats": n, **settings}
+        request = {"samples": [_sample(sample, shape)], "num_repeats": n, "min_valid": 0, **settings}
         result = await self._asked("rolloutBatch", request, id, BATCH_DEFAULTS)
         groups = await asyncio.to_thread(result_groups, result)
         if len(groups) != 1:

@@ -30,7 +30,7 @@ export function renderResult(
   result: BatchResult & { failures?: Failures | undefined },
   style: TextStyle,
 ): string[] {
-  const { counts, metrics, files, failures } = result;
+  const { counts, metrics, files, failures, notes = [] } = result;
   const lines: Line[] = [
     ...metricGroups(metrics).flatMap(([title, entries]): Line[] => [
       [{ text: title, ink: 'bold' }],
@@ -42,7 +42,10 @@ export function renderResult(
   ];
   return [
     ...lines.map((line) => renderLine(line, style)),
-    // Neither is cut: a cause is read to its end, and files are copied.
+    // None is cut: a cause is read to its end, and files are copied.
+    ...notes.map((note) =>
+      renderLine([{ text: `  ${note}`, ink: 'yellow' }], { ...style, columns: Infinity }),
+    ),
     ...failureTexts(failures)
       .slice(0, MOST_FAILURES)
       .map((text) => `  ${plainLine(text)}`),

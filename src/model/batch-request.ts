@@ -223,8 +223,10 @@ export const BatchRequest = z
     min_valid: z
       .int()
       .nonnegative()
-      .default(0)
-      .describe('with fewer valid rollouts the batch fails after it has written its files'),
+      .default(1)
+      .describe(
+        'with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it never does',
+      ),
     rollout_workflows: z
       .boolean()
       .default(true)
@@ -252,7 +254,7 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
     priority: 3,
     share: 1,
     completion: { policy: 'complete' },
-    min_valid: 0,
+    min_valid: 1,
     rollout_workflows: true,
   };
 }

@@ -11,7 +11,7 @@ export interface Difference {
 }
 
 /** Depth first, in the order of the schema's fields. */
-export function firstDifference(before: unknown, now: unknown): Difference | null {
+function firstDifference(before: unknown, now: unknown): Difference | null {
   if (
     !isText(before) &&
     !isText(now) &&
@@ -36,6 +36,18 @@ const isSame = (before: unknown, now: unknown): boolean =>
     now instanceof KeptJson &&
     writeJson(before) === writeJson(now.plain));
 
+/**
+ * The first field in which a request differs from the one that its id names. `min_valid` was 0 where nobody said it in
+ * earlier releases, and is 1 since: their batches continue.
+ */
+export function requestDifference(theirs: unknown, ours: object): Difference | null {
+  const isDefault = (request: unknown): request is Record<string, unknown> =>
+    isObject(request) && (request['min_valid'] === 0 || request['min_valid'] === 1);
+  const before =
+    isDefault(theirs) && isDefault(ours) ? { ...theirs, min_valid: ours['min_valid'] } : theirs;
+  return firstDifference(before, ours);
+}
+
 const isText = (value: unknown): boolean => value instanceof KeptJson;
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -51,7 +63,7 @@ export function differenceBetween(theirs: unknown, ours: unknown): string | null
     throw invalidBatchRequest(
       problemsWithHints(parsed.error, { schema: BatchRequest, input: ours }),
     );
-  const difference = firstDifference(BatchRequest.safeParse(theirs).data ?? theirs, parsed.data);
+  const difference = requestDifference(BatchRequest.safeParse(theirs).data ?? theirs, parsed.data);
   if (difference === null) return null;
   const { where, before, now } = difference;
   return `${where === '' ? 'the request' : where}: ${preview(before)} there, ${preview(now)} here`;

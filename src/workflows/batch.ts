@@ -1,4 +1,4 @@
-import { CancellationScope, CancelledFailure } from '@temporalio/workflow';
+import { CancellationScope, CancelledFailure, patched } from '@temporalio/workflow';
 import type { BatchPlan, BatchResult } from '../activities/contract.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { mostFrequentText } from '../model/workflow-safe/failures.js';
@@ -75,20 +75,28 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)
     throw new CancelledFailure('the batch was cancelled; its files are written');
-  checkValid(result, { plan, failures: view.failures() });
+  checkValid(result, { plan, failures: view.failures(), isStopped: view.isStopped() });
   return result;
 }
 
+/** Histories from before ask a batch that was stopped, too. */
+const STOPPED = 'who stops a batch takes what there is';
+
 /** A trainer would notice too late. The files are written, and the id may be started again. */
 function checkValid(
-  { counts, files }: BatchResult,
-  { plan: { min_valid = 0 }, failures }: { plan: BatchPlan; failures: Failures | undefined },
+  result: BatchResult,
+  {
+    plan: { min_valid = 0 },
+    failures,
+    isStopped,
+  }: { plan: BatchPlan; failures: Failures | undefined; isStopped: boolean },
 ): void {
+  const { counts, files } = result;
   const { completed, requested } = counts;
-  if (completed >= min_valid) return;
+  if (completed >= min_valid || (isStopped && patched(STOPPED))) return;
   const few = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}`;
   const message = [few, mostFrequentText(failures), `why: ${files.failures}`]
     .filter((part) => part !== null)
     .join('; ');
-  throw failWith({ type: 'TooFewValid', message });
+  throw failWith({ type: 'TooFewValid', message }, result);
 }

@@ -94,6 +94,12 @@ export function failureOf(error: unknown): FailureFacts {
   return { type: 'Error', message: String(cause) };
 }
 
-/** Fails the workflow (red in the Web UI) with the fault's own type and message. The data is in the journal. */
-export const failWith = ({ type, message }: FailureFacts): ApplicationFailure =>
-  ApplicationFailure.nonRetryable(plain(message), plainLine(type));
+/**
+ * Fails the workflow (red in the Web UI) with the fault's own type and message. The data is in the journal. `result`:
+ * what the workflow would have returned.
+ */
+export const failWith = (
+  { type, message }: FailureFacts,
+  ...result: object[]
+): ApplicationFailure =>
+  ApplicationFailure.nonRetryable(plain(message), plainLine(type), ...result);

@@ -129,6 +129,18 @@ describe('closing a batch', () => {
     });
   });
 
+  test('notes what is true of all its rows', async (t) => {
+    const bench = await batchOf(t, { ends: [['truncated', 'truncated', 'failed']] });
+    const { notes, files } = await bench.result('closeBatch', CLOSE);
+    assert.deepEqual(notes, [
+      'all 2 valid rollouts are truncated: by max_seq_len 4096, a limit that was changed, or their environment',
+      'all 2 valid rollouts have the reward 0',
+      'in all 2 valid rollouts the policy says the same text',
+    ]);
+    const written = JSON.parse(await readFile(files.metrics, 'utf8')) as BatchResult;
+    assert.deepEqual(written.notes, notes);
+  });
+
   test('after a stop closes what never ended as stopped', async (t) => {
     const bench = await batchOf(t, { ends });
     const { counts, files } = await bench.result('closeBatch', { ...CLOSE, stopped: true });

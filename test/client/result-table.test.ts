@@ -93,6 +93,18 @@ describe('the result', () => {
     assert.match(text, new RegExp(`^ {2}metrics {3}${FILES.metrics}$`, 'm'));
   });
 
+  test('says below the counts what is true of all rollouts', () => {
+    const notes = ['all 61 valid rollouts have the reward 0'];
+    const lines = renderResult({ ...RESULT, notes }, { columns: 79, colour: false });
+    const counts = lines.findIndex((line) => line.startsWith('61 of 64 rollouts completed'));
+    assert.equal(lines[counts + 1], `  ${notes[0]}`);
+    assert.match(
+      renderResult({ ...RESULT, notes }, { columns: 20, colour: false }).join('\n'),
+      /reward 0$/m,
+      'it is not cut',
+    );
+  });
+
   test('has no table when no rollout is valid', () => {
     const counts = {
       requested: 4,

@@ -86,6 +86,7 @@ describe('a batch of completion policy min_k', () => {
     const outcome = await run('late', {
       ...puzzleRequest({ samples: 2, num_repeats: 2 }, { max_rollout_turns: 100 }),
       completion: { policy: 'min_k', k: 2, deadline: '3s' },
+      min_valid: 0,
     });
     assertRestStopped(outcome, 4);
     assert.deepEqual(groupsOf(outcome), []);

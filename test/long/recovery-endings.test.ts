@@ -132,6 +132,7 @@ describe('a batch that is ended before its time', () => {
         generation: { max_new_tokens: 128 },
         rollout_timeout: '5s',
         max_in_flight: ROLLOUTS,
+        min_valid: 0,
       });
       const { result, rollouts, failures } = await batch.outcome();
       assertEachOnce({ rollouts, failures }, SIZE);

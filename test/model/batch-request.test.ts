@@ -63,7 +63,7 @@ describe('a batch request', () => {
       share: 1,
       semantics: 'standard',
       completion: { policy: 'complete' },
-      min_valid: 0,
+      min_valid: 1,
       rollout_workflows: true,
       policy_version: null,
       max_version_span: null,

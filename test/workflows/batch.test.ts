@@ -1,7 +1,7 @@
 /** A batch as a workflow: how it starts its children, and that it always closes. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
-import { writeHistory } from '../harness/written-history.js';
+import { notesPatch, writeHistory } from '../harness/written-history.js';
 
 const LIMITS = { max_rollout_turns: 9, max_new_tokens: 9, max_seq_len: 99, rollout_timeout: '1h' };
 const PLAN = {
@@ -16,6 +16,7 @@ const PLAN = {
   refill: null as { max_replacements: number } | null,
   continued: false,
   looks: undefined as true | undefined,
+  min_valid: undefined as number | undefined,
 };
 const VALID = { stop_reason: 'terminated', total_reward: 1, turn_count: 1, total_tokens: 9 };
 const STOPPED = { ...VALID, stop_reason: 'stopped' };
@@ -248,6 +249,49 @@ describe('a batch that is ended', () => {
       history.add('CHILD_WORKFLOW_EXECUTION_CANCELED', { initiatedEventId });
     history.task();
     await closes(history, { as: 'CANCELED' });
+  });
+});
+
+describe('a batch with fewer valid rollouts than its plan asks for', () => {
+  const NONE = { ...RESULT, counts: { requested: 1, completed: 0 }, files: { failures: '/f' } };
+  const ONE = { samples: 1, slices: [{ first: 0, last: 0 }], min_valid: 1 };
+  const closedAs = async (history: WrittenHistory, ended: string): Promise<void> => {
+    history.add(`WORKFLOW_EXECUTION_${ended}`, {});
+    await history.replay();
+  };
+  const stopped = (): WrittenHistory => {
+    const history = planned(ONE);
+    const only = starts(history, '0-0');
+    runs(history, { '0-0': only });
+    history.signal('stop');
+    history.task();
+    history.signalChild('stop', 'b/0-0');
+    history.childCompleted(only, STOPPED);
+    history.task();
+    history.activity('closeBatch', NONE);
+    history.task();
+    return history;
+  };
+
+  test('fails once its files are written', async () => {
+    const history = planned(ONE);
+    const only = starts(history, '0-0');
+    runs(history, { '0-0': only });
+    history.childFailed(only, 'EnvironmentFailed');
+    history.task();
+    history.activity('closeBatch', NONE);
+    history.task();
+    await closedAs(history, 'FAILED');
+  });
+
+  test('completes behind a stop: who stops it takes what there is', async () => {
+    const history = stopped();
+    notesPatch(history, 'who stops a batch takes what there is');
+    await closedAs(history, 'COMPLETED');
+  });
+
+  test('replays as failed behind a stop where it failed before', async () => {
+    await closedAs(stopped(), 'FAILED');
   });
 });
 

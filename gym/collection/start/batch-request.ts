@@ -87,6 +87,8 @@ export function requestOf({
     rollout_timeout,
     max_in_flight: inFlight(num_samples_in_parallel),
     rollout_workflows: false,
+    // A collection has its own rule for rows that fail.
+    min_valid: 0,
     metadata: { output_jsonl_fpath: output },
   };
 }

@@ -84,6 +84,35 @@ class Progress(unittest.TestCase):
                 asyncio.run(cls(Workflow(FAILED, "planning", REFUSED, of=cls), "run-7").progress())
 
 
+class Waited(unittest.TestCase):
+    def test_for_says_once_in_the_log_what_is_true_of_all_rollouts(self):
+        workflow = Workflow(COMPLETED, "done", of=aio.Batch)
+        workflow.result = mock.AsyncMock(return_value={"notes": ["all 18 valid rollouts are truncated"]})
+        batch = aio.Batch(workflow, "run-7")
+        with self.assertLogs("durable_rollouts", "WARNING") as log:
+            for _ in range(2):
+                self.assertIn("notes", asyncio.run(batch.wait()))
+        self.assertEqual([record.getMessage() for record in log.records], ["all 18 valid rollouts are truncated (run-7)"])
+
+    def test_for_one_with_too_few_valid_rollouts_raises_and_its_failures_are_read_all_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = {kind: str(Path(folder) / f"{kind}.jsonl") for kind in ("rollouts", "failures")}
+            Path(files["failures"]).write_text('{"row": 0, "failure": {"type": "EnvironmentFailed"}}\n')
+            result = {"counts": {"completed": 0, "failed": 1, "timed_out": 0, "stopped": 0, "cancelled": 0}, "files": files}
+            few = ApplicationError("0 of 1 rollouts are valid", result, type="TooFewValid")
+            batch = aio.Batch(Workflow(FAILED, "done", few, of=aio.Batch), "run-7")
+            for raises in (batch.wait, batch.rows, batch.sequences):
+                with self.assertRaisesRegex(durable_rollouts.TooFewValid, "^0 of 1 rollouts are valid$") as raised:
+                    asyncio.run(raises())
+                self.assertEqual(raised.exception.result, result)
+            self.assertEqual(asyncio.run(batch.failures())[0]["failure"]["type"], "EnvironmentFailed")
+
+    def test_for_one_that_an_older_worker_has_closed_raises_for_its_failures_too(self):
+        few = ApplicationError("0 of 1 rollouts are valid", type="TooFewValid")
+        with self.assertRaises(durable_rollouts.TooFewValid):
+            asyncio.run(aio.Batch(Workflow(FAILED, "done", few, of=aio.Batch), "run-7").failures())
+
+
 class WorkflowTask(unittest.TestCase):
     def test_that_fails_again_and_again_is_said_with_its_newest_reason(self):
         for cls in (aio.Batch, aio.Stream):

@@ -5,8 +5,9 @@ import json
 import unittest
 from datetime import datetime
 from types import SimpleNamespace
+from unittest import mock
 
-from durable_rollouts import InvalidBatchRequest, aio, starting
+from durable_rollouts import InvalidBatchRequest, aio, single, starting
 from durable_rollouts.requests import BATCH_DEFAULTS, STREAM_DEFAULTS
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.converter import default as default_converter
@@ -172,6 +173,14 @@ class StartOnce(unittest.TestCase):
         asyncio.run(start(server, same))
         self.assertEqual(len(server.started), 1)
 
+    def test_continues_a_batch_of_an_earlier_release_which_had_another_default_of_min_valid(self):
+        for there, here in ((FILE, {**FILE, "min_valid": 0}), ({**FILE, "min_valid": 0}, FILE)):
+            server = Server(completed=[Run("a", there)])
+            asyncio.run(start(server, here))
+            self.assertEqual(len(server.started), 1)
+        with self.assertRaisesRegex(InvalidBatchRequest, "min_valid: 1 there, 2 here"):
+            asyncio.run(start(Server(completed=[Run("a")]), {**FILE, "min_valid": 2}))
+
     def test_leaves_the_check_to_the_store_where_the_server_cannot_search(self):
         server = Server(completed=[Run("a", {**FILE, "limit": 4})], searches=False)
         asyncio.run(start(server))
@@ -183,6 +192,15 @@ class StartOnce(unittest.TestCase):
             with self.assertRaisesRegex(InvalidBatchRequest, "^id: expected letters, digits and ._:-"):
                 asyncio.run(start(server, id=id))
             self.assertEqual(server.started, [])
+
+
+class OneGroup(unittest.TestCase):
+    def test_has_its_members_valid_or_not_unless_its_caller_asks_for_valid_ones(self):
+        for settings, sent in (({}, 0), ({"min_valid": 2}, 2)):
+            asked = mock.AsyncMock(side_effect=InterruptedError)
+            with mock.patch.object(single.Single, "_asked", asked), self.assertRaises(InterruptedError):
+                asyncio.run(aio.Client(Server(), "q").group({"message_log": []}, 2, "b", **settings))
+            self.assertEqual(asked.await_args.args[1]["min_valid"], sent)
 
 
 class RefusedStart(unittest.TestCase):

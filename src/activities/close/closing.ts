@@ -4,6 +4,7 @@ import { arrowRows } from '../../model/results/arrow/rows.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/results/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/results/metrics.js';
+import { notesOf } from '../../model/results/notes.js';
 import { versionMetrics } from '../../model/results/version-metrics.js';
 import { groupTable } from '../../model/results/group-table.js';
 import { Summary } from '../../model/results/summary.js';
@@ -38,6 +39,7 @@ export async function closeWhole(
   const closing = { ...batch, outputs, attempt };
   for (const part of parts) await closePart(part, closing);
   const summaries = await summariesOf(parts, outputs);
+  const notes = notesOf(summaries, request);
   const result = {
     ...resultOf(summaries, closing),
     metrics: {
@@ -45,6 +47,7 @@ export async function closeWhole(
       ...versionMetrics(summaries, request.policy_version),
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
+    ...(notes.length > 0 && { notes }),
   };
   return await putResult(result, { summaries, outputs });
 }

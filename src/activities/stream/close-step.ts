@@ -3,6 +3,7 @@ import type { StepFact } from '../../model/stream/facts.js';
 import { lagMetrics, overtakenNote } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/results/metrics.js';
+import { notesOf } from '../../model/results/notes.js';
 import type { Attempt } from '../attempt.js';
 import { closePart, metricsOf, putResult, resultOf, summariesOf } from '../close/closing.js';
 import { environmentMetrics } from '../close/environment-metrics.js';
@@ -81,6 +82,7 @@ async function writeStep(
   const summaries = await summariesOf([part], outputs);
   const before = await versionBefore(step, facts);
   const note = overtakenNote(summaries, { ...inStep, versions_per_step, before });
+  const notes = [...(note === null ? [] : [note]), ...notesOf(summaries, request)];
   const result = {
     ...resultOf(summaries, closing),
     metrics: {
@@ -92,7 +94,7 @@ async function writeStep(
     step,
     version,
     final,
-    ...(note !== null && { notes: [note] }),
+    ...(notes.length > 0 && { notes }),
   };
   // Journals of a step that was forgotten meanwhile are gone: what was written is not the step.
   await keptStep({ stream_id, step }, facts);

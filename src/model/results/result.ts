@@ -61,6 +61,12 @@ export const BatchResult = z.strictObject({
     .exactOptional()
     .describe('in metrics.json on S3 alone: what its results consist of'),
   metadata: foreignObject().describe("the request's"),
+  notes: z
+    .array(z.string())
+    .exactOptional()
+    .describe(
+      'what is true of all its valid rollouts and rarely meant, in words: truncated, reward 0, one text',
+    ),
 });
 export type BatchResult = z.infer<typeof BatchResult>;
 
@@ -75,6 +81,8 @@ export const StepResult = BatchResult.extend({
   notes: z
     .array(z.string())
     .exactOptional()
-    .describe('what the trainer should know of it, in words: groups that faster versions overtook'),
+    .describe(
+      'what the trainer should know of it, in words: groups that faster versions overtook, what is true of all its rollouts',
+    ),
 });
 export type StepResult = z.infer<typeof StepResult>;

@@ -4,6 +4,7 @@ import { overlongOf } from '../journal/outcome.js';
 import { TreeSummary, treeSummaryOf } from './tree-summary.js';
 import type { Row } from './row.js';
 import type { Trajectory } from '../journal/trajectory.js';
+import { hash32 } from '../workflow-safe/hash32.js';
 
 /** What the closing pass keeps of a rollout: about 300 bytes, enough for every metric. */
 export const Summary = z.object({
@@ -39,6 +40,8 @@ export const Summary = z.object({
   overlong: z.boolean().default(false),
   /** How many tokens each version sampled, by label; in a step, those of unknown versions by the group's birth. */
   versions: z.record(z.string(), z.number()).optional(),
+  /** A hash of all tokens that were sampled; absent: none were, or nobody knows them. */
+  sampled: z.number().exactOptional(),
   /** Absent: no agent played it. */
   agent: AgentSummary.exactOptional(),
   /** Of a rollout whose agent asked for answers. */
@@ -110,13 +113,24 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
       (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
       row.failure?.type === 'Overlong',
     versions: tokensByVersion(row),
+    ...sampledHash(trajectory),
     ...(agent !== undefined && { agent }),
     ...(tree !== undefined && { tree }),
   };
 }
 
-function longestCall({ turns, agent, calls }: Trajectory): number {
-  const whole = [...turns, ...calls.flatMap(({ sampled }) => sampled ?? [])];
-  const lengths = agent.result?.tokens?.calls ?? whole.map(({ token_ids }) => token_ids.length);
+const wholeOnes = ({ turns, calls }: Trajectory): { token_ids: number[] }[] => [
+  ...turns,
+  ...calls.flatMap(({ sampled }) => sampled ?? []),
+];
+
+function sampledHash(trajectory: Trajectory): Pick<Summary, 'sampled'> {
+  const ids = wholeOnes(trajectory).flatMap(({ token_ids }) => token_ids);
+  return ids.length === 0 ? {} : { sampled: hash32(ids) };
+}
+
+function longestCall(trajectory: Trajectory): number {
+  const calls = trajectory.agent.result?.tokens?.calls;
+  const lengths = calls ?? wholeOnes(trajectory).map(({ token_ids }) => token_ids.length);
   return lengths.reduce((most, length) => Math.max(most, length), 0);
 }
