@@ -12,6 +12,20 @@
 """
 
 from .advantages import advantages
+from .aio import WeightSyncClient
+from .answers import (
+    BatchProgress,
+    BatchResult,
+    Counts,
+    HeldEngine,
+    Limits,
+    PolicySleep,
+    PolicyState,
+    PolicyStatus,
+    PublishResult,
+    StepResult,
+    StreamProgress,
+)
 from .arrays import Arrays, to_arrays
 from .arrow import Sequences
 from .faults import (
@@ -47,28 +61,12 @@ from .listing import Listed
 from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
-from .requests import BatchRequest, BeginRequest, Limits, PublishRequest, RolloutSettings, SleepRequest, StreamRequest
-from .results import (
-    BatchProgress,
-    BatchResult,
-    Counts,
-    Group,
-    HeldEngine,
-    PolicySleep,
-    PolicyState,
-    PolicyStatus,
-    PublishResult,
-    Row,
-    Step,
-    StepResult,
-    StreamProgress,
-    to_groups,
-)
+from .requests import BatchRequest, BeginRequest, PublishRequest, RolloutSettings, SleepRequest, StreamRequest
+from .results import Group, Row, Step, to_groups
 from .rows import RowColumns
 from .stack import LocalError
 from .sync import Batch, Client, Engines, Policy, Stream, Transfer
 from .trajectories import Trajectory, trajectories, trajectory
-from .transfer import WeightSyncClient
 
 __version__ = "0.1.0"
 

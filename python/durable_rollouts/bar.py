@@ -8,7 +8,7 @@ import sys
 from contextlib import asynccontextmanager
 from typing import Any, AsyncIterator, Awaitable, Callable, List, Set, Union
 
-from .results import BatchProgress
+from .answers import BatchProgress
 from .waits import Seen
 
 Look = Callable[[], Awaitable[Seen]]

@@ -8,13 +8,10 @@ import socket
 import sys
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from urllib.parse import urlsplit
 
 from .faults import PolicyUpdateFailed
-
-if TYPE_CHECKING:
-    from .transfer import WeightSyncClient
 
 ENDS_S = 1.0
 """For a thread whose call has failed, before it counts as one that waits."""
@@ -36,12 +33,15 @@ class Collectives:
         weights: Any,
         *,
         place: Tuple[str, int],
-        client: "WeightSyncClient",
+        client: object,
         init: Callable[[], Any],
         is_new: bool,
         timeout: float,
     ) -> None:
-        """Sends to one group, through the collective of its place: fleet and group."""
+        """Sends to one group, through the collective of its place: fleet and group.
+
+        client: has the four calls of ``_Calls``, for this thread
+        """
         for thread in self._hung:
             thread.join(ENDS_S)
         self._hung = [thread for thread in self._hung if thread.is_alive()]
@@ -62,7 +62,7 @@ class Collectives:
 
         self._made[place] = self._bounded(work, client, timeout)
 
-    def _bounded(self, work: Callable[["_Calls"], Any], client: "WeightSyncClient", timeout: float) -> Any:
+    def _bounded(self, work: Callable[["_Calls"], Any], client: object, timeout: float) -> Any:
         """Runs it in a daemon thread, and makes its calls in this one: whatever fails here is raised at once."""
         calls = _Calls()
         on_device = _device()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Dict, Optional, Type
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
 if TYPE_CHECKING:
-    from .results import BatchResult
+    from .answers import BatchResult
 
 
 class RolloutFault(Exception):

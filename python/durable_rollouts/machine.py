@@ -16,8 +16,9 @@ from temporalio.service import RPCError
 
 from . import aio, connection, presence
 from .code import digest_of
+from .loop import run as _run
 from .stack import LOOK_S, STATE, LocalError, Stack, ends_with, find_command, join, leave, package_version, say, what_runs
-from .sync import Client, _run
+from .sync import Client
 
 if TYPE_CHECKING:  # Where a system cannot serve, the rest of this package works.
     from .serving import Served

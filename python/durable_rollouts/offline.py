@@ -14,9 +14,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
 
+from .answers import BatchResult, Files, StepResult
 from .faults import NotFound
 from .arrow import Sequences
-from .results import BatchResult, Files, Group, Row, Step, StepResult, read_counted, read_rows, result_groups, sequences_of
+from .results import Group, Row, Step, read_counted, read_rows, result_groups, sequences_of
 
 
 class Store:

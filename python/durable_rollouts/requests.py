@@ -1,14 +1,12 @@
+# Made by tools/python-sources from docs/schemas: changes of this file are lost.
 """Typed requests: batches, streams, and orders to a policy.
 
-They are dictionaries, spelled as in the JSON of the Temporal CLI. A test compares their fields, types and defaults with
-the project's schemas. Durations are strings such as ``"30s"`` or ``"1h"``.
+They are dictionaries, spelled as in the JSON of the Temporal CLI. Durations are strings such as ``"30s"`` or ``"1h"``.
 """
 
-from typing import Any, Dict, Iterable, List, Literal, Mapping, Optional, Union
+from typing import Any, Dict, Iterable, List, Literal, Optional, Union
 
-from typing_extensions import NotRequired, Required, TypedDict
-
-Semantics = Literal["standard", "nemo-rl-sync", "nemo-rl-async", "nemo-rl"]
+from typing_extensions import NotRequired, TypedDict
 
 
 class SamplesFile(TypedDict):
@@ -21,7 +19,7 @@ class SamplesFile(TypedDict):
 
 
 class StructuredOutputs(TypedDict, total=False):
-    """A structure that replies follow, in vLLM's terms; exactly one of the first six.
+    """A structure that replies follow, in vLLM's terms; exactly one of the first six fields.
 
     json: a JSON Schema, or its text
     regex: a regular expression
@@ -46,7 +44,7 @@ class StructuredOutputs(TypedDict, total=False):
 
 
 class GenerationSettings(TypedDict, total=False):
-    """How replies are sampled. All of it is sent explicitly, so that no server default changes a distribution.
+    """How replies are sampled. All of it is sent, so no default of a server changes a distribution.
 
     service: a key of ``generation`` in temporal.yaml (default ``"default"``)
     model: the served name; None: the service's own
@@ -58,8 +56,8 @@ class GenerationSettings(TypedDict, total=False):
     stop_strings: end every turn. The sample's own list is added; its environment may replace that list (default ``[]``)
     stop_token_ids: end every turn (default ``[]``)
     greedy: the likeliest token always; sent as temperature 0 (default ``False``)
-    min_tokens: before so many tokens of a turn, the ids that end a sequence and ``stop_token_ids`` are masked, and no stop
-      string counts (default ``0``)
+    min_tokens: before so many tokens of a turn, the ids that end a sequence and ``stop_token_ids`` are masked, and no
+      stop string counts (default ``0``)
     ignore_eos: continues past the end of sequence, up to ``max_new_tokens`` (default ``False``)
     repetition_penalty: of tokens that the prompt or the reply has; 1: none (default ``1``)
     presence_penalty: of tokens that the reply has (default ``0``)
@@ -113,7 +111,8 @@ class Attempts(TypedDict, total=False):
     """How often a turn may fail in one way before its rollout fails.
 
     environment: how often one turn's environment may raise an exception before the rollout fails (default ``3``)
-    agent: how many lives of a program may fail by themselves before the rollout fails (default ``3``)
+    agent: how often an agent's program may fail by itself before the rollout fails; lost workers and faults of engines
+      do not count (default ``3``)
     """
 
     environment: int
@@ -121,7 +120,7 @@ class Attempts(TypedDict, total=False):
 
 
 class Complete(TypedDict):
-    """All rollouts of each group.
+    """Every rollout is played once.
 
     policy: every rollout is played once
     """
@@ -130,7 +129,7 @@ class Complete(TypedDict):
 
 
 class MinK(TypedDict):
-    """A group with ``k`` valid rollouts stops its other members.
+    """A group ends with k valid rollouts.
 
     policy: a group ends with k valid rollouts
     k: valid rollouts that each group needs. A group that has them stops its other members
@@ -143,7 +142,7 @@ class MinK(TypedDict):
 
 
 class Refill(TypedDict):
-    """Failed rollouts are replaced by new repeats of their samples.
+    """Failed rollouts are replaced.
 
     policy: failed rollouts are replaced
     max_replacements: how many failed rollouts of the batch are replaced by a new repeat of their sample
@@ -153,7 +152,73 @@ class Refill(TypedDict):
     max_replacements: int
 
 
-Completion = Union[Complete, MinK, Refill]
+class BatchRequest(TypedDict):
+    """A batch: these samples, ``num_repeats`` rollouts each. Only ``samples`` is required; docs/batches.md explains each
+    field.
+
+        request: BatchRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8}
+
+    samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
+      any length
+    limit: only the first n samples; None: all
+    num_repeats: rollouts per sample (default ``1``)
+    schema_version: the version of this format (default ``1``)
+    generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
+    max_seq_len: limit of the whole message log, in tokens (default ``4096``)
+    max_prompt_tokens: limit of the sample's own prompt, in tokens: a longer one fails as ``PromptTooLong``, before
+      anything is sampled; not of agents. None: ``max_seq_len`` alone
+    max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
+    rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
+    attempts: how often a turn may fail in one way before its rollout fails
+    num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
+      ``False``)
+    semantics: or NeMo RL's loop, number for number: ``nemo-rl`` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06)
+      ``nemo-rl-sync`` and ``nemo-rl-async``, which play on behind a reply cut at ``max_new_tokens`` (default
+      ``"standard"``)
+    overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
+      into failures.jsonl (default ``"keep"``)
+    train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all
+      if it went on from none; ``all``; ``none``: only those that it went on from (default ``"winner"``)
+    train_separate: which of an agent's conversations beside its main one train (helpers, titles): ``all``, those
+      ``with_tools``, or ``none`` (default ``"all"``)
+    policy_version: the version that the service is expected to serve, checked at planning
+    max_version_span: how many policy versions one turn may contain; None: any number
+    metadata: copied to the result; at most 4 kB
+    max_in_flight: how many rollouts run at once (default ``256``)
+    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
+    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
+    completion: when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were
+      replaced
+    min_valid: with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it
+      never does (default ``1``)
+    rollout_workflows: whether each rollout has a workflow of its own; false, where agents play: their slice plays them,
+      which costs a fraction (default ``True``)
+    """
+
+    samples: Union[SamplesFile, Iterable[Any]]
+    limit: NotRequired[Optional[int]]
+    num_repeats: NotRequired[int]
+    schema_version: NotRequired[Literal[1]]
+    generation: NotRequired[GenerationSettings]
+    max_seq_len: NotRequired[int]
+    max_prompt_tokens: NotRequired[Optional[int]]
+    max_rollout_turns: NotRequired[int]
+    rollout_timeout: NotRequired[str]
+    attempts: NotRequired[Attempts]
+    num_repeats_add_seed: NotRequired[bool]
+    semantics: NotRequired[Literal["standard", "nemo-rl-sync", "nemo-rl-async", "nemo-rl"]]
+    overlong: NotRequired[Literal["keep", "mask", "drop"]]
+    train_resampled: NotRequired[Literal["winner", "all", "none"]]
+    train_separate: NotRequired[Literal["all", "with_tools", "none"]]
+    policy_version: NotRequired[Optional[str]]
+    max_version_span: NotRequired[Optional[int]]
+    metadata: NotRequired[Dict[str, Any]]
+    max_in_flight: NotRequired[int]
+    priority: NotRequired[int]
+    share: NotRequired[float]
+    completion: NotRequired[Union[Complete, MinK, Refill]]
+    min_valid: NotRequired[int]
+    rollout_workflows: NotRequired[bool]
 
 
 class RolloutSettings(TypedDict, total=False):
@@ -191,7 +256,7 @@ class RolloutSettings(TypedDict, total=False):
     rollout_timeout: str
     attempts: Attempts
     num_repeats_add_seed: bool
-    semantics: Semantics
+    semantics: Literal["standard", "nemo-rl-sync", "nemo-rl-async", "nemo-rl"]
     overlong: Literal["keep", "mask", "drop"]
     train_resampled: Literal["winner", "all", "none"]
     train_separate: Literal["all", "with_tools", "none"]
@@ -200,49 +265,41 @@ class RolloutSettings(TypedDict, total=False):
     metadata: Dict[str, Any]
 
 
-class _Requested(RolloutSettings, total=False):
-    """samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
-      any length
-    limit: only the first n samples; None: all
-    num_repeats: rollouts per sample (default ``1``)
-    max_in_flight: how many rollouts run at once (default ``256``)
-    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
-    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
-    """
-
-    samples: Required[Union[SamplesFile, Iterable[Any]]]
-    limit: Optional[int]
-    num_repeats: int
-    max_in_flight: int
-    priority: int
-    share: float
-
-
-class BatchRequest(_Requested, total=False):
-    """A batch: these samples, ``num_repeats`` rollouts each. Only ``samples`` is required; docs/batches.md explains each
-    field.
-
-        request: BatchRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8}
-
-    completion: when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were
-      replaced
-    min_valid: with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it
-      never does (default ``1``)
-    rollout_workflows: whether each rollout has a workflow of its own; false, where agents play: their slice plays them,
-      which costs a fraction (default ``True``)
-    """
-
-    completion: Completion
-    min_valid: int
-    rollout_workflows: bool
-
-
-class StreamRequest(_Requested, total=False):
+class StreamRequest(TypedDict):
     """A batch without end, delivered step by step. ``samples`` and ``groups_per_step`` are required; docs/stream.md
     explains each field.
 
         request: StreamRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8, "groups_per_step": 32}
 
+    samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
+      any length
+    limit: only the first n samples; None: all
+    num_repeats: rollouts per sample (default ``1``)
+    schema_version: the version of this format (default ``1``)
+    generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
+    max_seq_len: limit of the whole message log, in tokens (default ``4096``)
+    max_prompt_tokens: limit of the sample's own prompt, in tokens: a longer one fails as ``PromptTooLong``, before
+      anything is sampled; not of agents. None: ``max_seq_len`` alone
+    max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
+    rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
+    attempts: how often a turn may fail in one way before its rollout fails
+    num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
+      ``False``)
+    semantics: or NeMo RL's loop, number for number: ``nemo-rl`` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06)
+      ``nemo-rl-sync`` and ``nemo-rl-async``, which play on behind a reply cut at ``max_new_tokens`` (default
+      ``"standard"``)
+    overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
+      into failures.jsonl (default ``"keep"``)
+    train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all
+      if it went on from none; ``all``; ``none``: only those that it went on from (default ``"winner"``)
+    train_separate: which of an agent's conversations beside its main one train (helpers, titles): ``all``, those
+      ``with_tools``, or ``none`` (default ``"all"``)
+    policy_version: None: the weights of a stream change, so no version can be expected
+    max_version_span: how many policy versions one turn may contain; None: any number
+    metadata: copied to the result; at most 4 kB
+    max_in_flight: how many rollouts run at once (default ``256``)
+    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
+    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
     groups_per_step: how many groups a step has
     max_lag: how many versions older a token may be than the weights that train on it (default ``1``)
     versions_per_step: how many versions the trainer publishes for each step (default ``1``)
@@ -258,36 +315,37 @@ class StreamRequest(_Requested, total=False):
       None: all, until ``forget``
     """
 
-    groups_per_step: Required[int]
-    max_lag: int
-    versions_per_step: int
-    when_stale: Literal["wait", "drop", "mask"]
-    filter: Optional[Literal["zero_variance"]]
-    max_replacements: int
-    epochs: Optional[int]
-    shuffle: bool
-    seed: int
-    keep_steps: Optional[int]
-
-
-for _request in (BatchRequest, StreamRequest):
-    _fields = (RolloutSettings.__doc__ or "").partition("\n\n")[2]
-    _request.__doc__ = f"{_request.__doc__}\n    {_Requested.__doc__}\n{_fields}"
-
-
-class Limits(TypedDict):
-    """The limits that are in force for rollouts of a batch or a stream.
-
-    max_rollout_turns: turns
-    max_new_tokens: tokens of one turn
-    max_seq_len: tokens of the whole log
-    rollout_timeout: such as ``"1h"``, from the rollout's start
-    """
-
-    max_rollout_turns: int
-    max_new_tokens: int
-    max_seq_len: int
-    rollout_timeout: str
+    samples: Union[SamplesFile, Iterable[Any]]
+    limit: NotRequired[Optional[int]]
+    num_repeats: NotRequired[int]
+    schema_version: NotRequired[Literal[1]]
+    generation: NotRequired[GenerationSettings]
+    max_seq_len: NotRequired[int]
+    max_prompt_tokens: NotRequired[Optional[int]]
+    max_rollout_turns: NotRequired[int]
+    rollout_timeout: NotRequired[str]
+    attempts: NotRequired[Attempts]
+    num_repeats_add_seed: NotRequired[bool]
+    semantics: NotRequired[Literal["standard", "nemo-rl-sync", "nemo-rl-async", "nemo-rl"]]
+    overlong: NotRequired[Literal["keep", "mask", "drop"]]
+    train_resampled: NotRequired[Literal["winner", "all", "none"]]
+    train_separate: NotRequired[Literal["all", "with_tools", "none"]]
+    policy_version: NotRequired[Optional[str]]
+    max_version_span: NotRequired[Optional[int]]
+    metadata: NotRequired[Dict[str, Any]]
+    max_in_flight: NotRequired[int]
+    priority: NotRequired[int]
+    share: NotRequired[float]
+    groups_per_step: int
+    max_lag: NotRequired[int]
+    versions_per_step: NotRequired[int]
+    when_stale: NotRequired[Literal["wait", "drop", "mask"]]
+    filter: NotRequired[Optional[Literal["zero_variance"]]]
+    max_replacements: NotRequired[int]
+    epochs: NotRequired[Optional[int]]
+    shuffle: NotRequired[bool]
+    seed: NotRequired[int]
+    keep_steps: NotRequired[Optional[int]]
 
 
 class Checkpoint(TypedDict):
@@ -304,7 +362,7 @@ class Checkpoint(TypedDict):
 class Adapter(TypedDict):
     """An adapter (LoRA) for the weights that are there. It is loaded beside them, and nothing is paused.
 
-    kind: an adapter
+    kind: an adapter for the weights that are there
     path: each engine reads it from its own file system
     """
 
@@ -313,7 +371,7 @@ class Adapter(TypedDict):
 
 
 class Probe(TypedDict):
-    """The trainer's own logprobs of a prompt, in nats.
+    """The trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve.
 
     prompt_ids: the ids of the prompt
     logprobs: one for each id except the first
@@ -325,7 +383,18 @@ class Probe(TypedDict):
     tolerance: NotRequired[float]
 
 
-class PublishRequest(TypedDict, total=False):
+class Holder(TypedDict):
+    """Who brings the weights; None is refused while somebody holds the service.
+
+    name: of the trainer, the same after it was restarted
+    incarnation: of its process: made anew at each start
+    """
+
+    name: str
+    incarnation: str
+
+
+class PublishRequest(TypedDict):
     """New weights for all replicas of a generation service; docs/weights.md explains each field.
 
     version: above all earlier ones; the same again, with the same weights, completes what is missing
@@ -345,71 +414,22 @@ class PublishRequest(TypedDict, total=False):
       (default ``2``)
     """
 
-    version: Required[int]
-    weights: Required[Union[Checkpoint, Adapter]]
-    cache: Literal["reset", "keep"]
-    probe: Optional[Probe]
-    pause_limit: str
-    holder: Optional["Holder"]
-    take_over: bool
-    mode: Literal["keep", "abort", "wait"]
-    drain_limit: str
-    order: Literal["all", "rolling"]
-    max_unavailable: int
-    quorum: Optional[int]
-    keep_adapters: int
+    version: int
+    weights: Union[Checkpoint, Adapter]
+    cache: NotRequired[Literal["reset", "keep"]]
+    probe: NotRequired[Optional[Probe]]
+    pause_limit: NotRequired[str]
+    holder: NotRequired[Optional[Holder]]
+    take_over: NotRequired[bool]
+    mode: NotRequired[Literal["keep", "abort", "wait"]]
+    drain_limit: NotRequired[str]
+    order: NotRequired[Literal["all", "rolling"]]
+    max_unavailable: NotRequired[int]
+    quorum: NotRequired[Optional[int]]
+    keep_adapters: NotRequired[int]
 
 
-class JoinRequest(TypedDict, total=False):
-    """An engine that joins a generation service.
-
-    url: its base URL, which ends in ``/v1``
-    control_url: where its weights are changed; None: its base URL without ``/v1``
-    instance: names its process: another one behind the same URL has another
-    """
-
-    url: Required[str]
-    control_url: Optional[str]
-    instance: Optional[str]
-
-
-class DrainRequest(TypedDict, total=False):
-    """An engine that gets no new request, and leaves.
-
-    url: its base URL, which ends in ``/v1``
-    drain_limit: its streams are cut then, and go on elsewhere (default ``"1m"``)
-    force: also if it is the last one (default ``False``)
-    """
-
-    url: Required[str]
-    drain_limit: str
-    force: bool
-
-
-class LeaveRequest(TypedDict, total=False):
-    """An engine that leaves at once.
-
-    url: its base URL, which ends in ``/v1``
-    force: likewise (default ``False``)
-    """
-
-    url: Required[str]
-    force: bool
-
-
-
-class Holder(TypedDict):
-    """Who sends weights.
-
-    name: of the trainer, the same after it was restarted
-    incarnation: of its process: made anew at each start
-    """
-
-    name: str
-    incarnation: str
-
-
-class BeginRequest(TypedDict, total=False):
+class BeginRequest(TypedDict):
     """Engines for weights that a trainer sends itself; docs/weights.md explains each field.
 
     version: above all that an engine has served; None: the next one, as the answer says
@@ -422,8 +442,8 @@ class BeginRequest(TypedDict, total=False):
     cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
     groups: how many collectives the engines form; None: one each
     quorum: how many groups must have it; None: all that are not away
-    probe: ``agree``: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones; None:
-      none (default ``"agree"``)
+    probe: ``agree``: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones;
+      None: none (default ``"agree"``)
     tolerance: of probe ``agree``, for each logprob (default ``0.05``)
     same: the weights may be those that an engine already has (default ``False``)
     pause_limit: the longest pause, whatever ``alive`` says (default ``"10m"``)
@@ -432,34 +452,57 @@ class BeginRequest(TypedDict, total=False):
     own_label: the label that the trainer's code gives the engines; None: none
     """
 
-    version: Optional[int]
-    holder: Required[Holder]
-    take_over: bool
-    checkpoint: Optional[str]
-    only: Optional[List[str]]
-    base: Optional[int]
-    mode: Literal["keep", "abort"]
-    cache: Literal["reset", "keep"]
-    groups: Optional[int]
-    quorum: Optional[int]
-    probe: Union[Literal["agree"], Probe, None]
-    tolerance: float
-    same: bool
-    pause_limit: str
-    stall_limit: str
-    code: Literal["ours", "trainer"]
-    own_label: Optional[str]
+    version: NotRequired[Optional[int]]
+    holder: Holder
+    take_over: NotRequired[bool]
+    checkpoint: NotRequired[Optional[str]]
+    only: NotRequired[Optional[List[str]]]
+    base: NotRequired[Optional[int]]
+    mode: NotRequired[Literal["keep", "abort"]]
+    cache: NotRequired[Literal["reset", "keep"]]
+    groups: NotRequired[Optional[int]]
+    quorum: NotRequired[Optional[int]]
+    probe: NotRequired[Union[Literal["agree"], Probe, None]]
+    tolerance: NotRequired[float]
+    same: NotRequired[bool]
+    pause_limit: NotRequired[str]
+    stall_limit: NotRequired[str]
+    code: NotRequired[Literal["ours", "trainer"]]
+    own_label: NotRequired[Optional[str]]
 
 
-class Released(TypedDict, total=False):
+class SleepRequest(TypedDict):
+    """Engines that are to sleep.
+
+    level: 1: the weights wait in the memory of the host; 2: they are dropped, and loaded again from files, or sent
+      (default ``1``)
+    until: they are woken then, whatever has become of the holder (default ``"10m"``)
+    holder: who needs their memory
+    """
+
+    level: NotRequired[Literal[1, 2]]
+    until: NotRequired[str]
+    holder: Holder
+
+
+class WakeRequest(TypedDict, total=False):
+    """Engines that sleep are to be woken.
+
+    tags: ``["weights"]``: memory for weights alone, and they serve nothing yet; None: all
+    """
+
+    tags: Optional[List[Literal["weights", "kv_cache", "scheduling"]]]
+
+
+class Released(TypedDict):
     """Who no longer brings weights.
 
     name: of the trainer
     incarnation: of its process; None: any
     """
 
-    name: Required[str]
-    incarnation: Optional[str]
+    name: str
+    incarnation: NotRequired[Optional[str]]
 
 
 class ReleaseRequest(TypedDict):
@@ -471,27 +514,100 @@ class ReleaseRequest(TypedDict):
     holder: Released
 
 
-class SleepRequest(TypedDict, total=False):
-    """Engines that are to sleep.
+class JoinRequest(TypedDict):
+    """An engine that joins a generation service.
 
-    level: 1: the weights wait in the memory of the host; 2: they are dropped, and loaded again from files, or sent (default
-      ``1``)
-    until: they are woken then, whatever has become of the holder (default ``"10m"``)
-    holder: who needs their memory
+    url: its base URL, which ends in ``/v1``
+    control_url: where its weights are changed; None: its base URL without ``/v1``
+    instance: names its process: another one behind the same URL has another
     """
 
-    level: Literal[1, 2]
-    until: str
-    holder: Required[Holder]
+    url: str
+    control_url: NotRequired[Optional[str]]
+    instance: NotRequired[Optional[str]]
 
 
-class WakeRequest(TypedDict, total=False):
-    """Engines that sleep are to be woken.
+class DrainRequest(TypedDict):
+    """An engine that gets no new request, and leaves.
 
-    tags: ``["weights"]``: memory for weights alone, and they serve nothing yet; None: all
+    url: its base URL, which ends in ``/v1``
+    drain_limit: its streams are cut then, and go on elsewhere (default ``"1m"``)
+    force: also if it is the last one (default ``False``)
     """
 
-    tags: Optional[List[Literal["weights", "kv_cache", "scheduling"]]]
+    url: str
+    drain_limit: NotRequired[str]
+    force: NotRequired[bool]
+
+
+class LeaveRequest(TypedDict):
+    """An engine that leaves at once.
+
+    url: its base URL, which ends in ``/v1``
+    force: likewise (default ``False``)
+    """
+
+    url: str
+    force: NotRequired[bool]
+
+
+BATCH_DEFAULTS: Dict[str, Any] = {
+    "limit": None,
+    "num_repeats": 1,
+    "schema_version": 1,
+    "generation": {
+        "service": "default",
+        "model": None,
+        "temperature": 1,
+        "top_p": 1,
+        "top_k": -1,
+        "min_p": 0,
+        "max_new_tokens": 512,
+        "stop_strings": [],
+        "stop_token_ids": [],
+        "greedy": False,
+        "min_tokens": 0,
+        "ignore_eos": False,
+        "repetition_penalty": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        "bad_words": [],
+        "structured_outputs": None,
+        "seed": None,
+        "include_logprobs": True,
+        "logprobs_mode": "processed",
+        "top_logprobs": 0,
+        "prompt_logprobs": False,
+        "prompt_format": "chat",
+        "observation_format": None,
+        "chat_template_kwargs": {},
+    },
+    "max_seq_len": 4096,
+    "max_prompt_tokens": None,
+    "max_rollout_turns": 100,
+    "rollout_timeout": "1h",
+    "attempts": {
+        "environment": 3,
+        "agent": 3,
+    },
+    "num_repeats_add_seed": False,
+    "semantics": "standard",
+    "overlong": "keep",
+    "train_resampled": "winner",
+    "train_separate": "all",
+    "policy_version": None,
+    "max_version_span": None,
+    "metadata": {},
+    "max_in_flight": 256,
+    "priority": 3,
+    "share": 1,
+    "completion": {
+        "policy": "complete",
+    },
+    "min_valid": 1,
+    "rollout_workflows": True,
+}
+"""The defaults of ``BatchRequest``."""
 
 
 ROLLOUT_DEFAULTS: Dict[str, Any] = {
@@ -527,7 +643,10 @@ ROLLOUT_DEFAULTS: Dict[str, Any] = {
     "max_prompt_tokens": None,
     "max_rollout_turns": 100,
     "rollout_timeout": "1h",
-    "attempts": {"environment": 3, "agent": 3},
+    "attempts": {
+        "environment": 3,
+        "agent": 3,
+    },
     "num_repeats_add_seed": False,
     "semantics": "standard",
     "overlong": "keep",
@@ -537,27 +656,59 @@ ROLLOUT_DEFAULTS: Dict[str, Any] = {
     "max_version_span": None,
     "metadata": {},
 }
-"""The defaults of a single rollout, whose ``sample`` has none."""
+"""The defaults of ``RolloutSettings``."""
 
-_DEFAULTS: Dict[str, Any] = {
-    **ROLLOUT_DEFAULTS,
+
+STREAM_DEFAULTS: Dict[str, Any] = {
     "limit": None,
     "num_repeats": 1,
+    "schema_version": 1,
+    "generation": {
+        "service": "default",
+        "model": None,
+        "temperature": 1,
+        "top_p": 1,
+        "top_k": -1,
+        "min_p": 0,
+        "max_new_tokens": 512,
+        "stop_strings": [],
+        "stop_token_ids": [],
+        "greedy": False,
+        "min_tokens": 0,
+        "ignore_eos": False,
+        "repetition_penalty": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        "bad_words": [],
+        "structured_outputs": None,
+        "seed": None,
+        "include_logprobs": True,
+        "logprobs_mode": "processed",
+        "top_logprobs": 0,
+        "prompt_logprobs": False,
+        "prompt_format": "chat",
+        "observation_format": None,
+        "chat_template_kwargs": {},
+    },
+    "max_seq_len": 4096,
+    "max_prompt_tokens": None,
+    "max_rollout_turns": 100,
+    "rollout_timeout": "1h",
+    "attempts": {
+        "environment": 3,
+        "agent": 3,
+    },
+    "num_repeats_add_seed": False,
+    "semantics": "standard",
+    "overlong": "keep",
+    "train_resampled": "winner",
+    "train_separate": "all",
+    "policy_version": None,
+    "max_version_span": None,
+    "metadata": {},
     "max_in_flight": 256,
     "priority": 3,
     "share": 1,
-}
-
-BATCH_DEFAULTS: Dict[str, Any] = {
-    **_DEFAULTS,
-    "completion": {"policy": "complete"},
-    "min_valid": 1,
-    "rollout_workflows": True,
-}
-"""The defaults of a batch request."""
-
-STREAM_DEFAULTS: Dict[str, Any] = {
-    **_DEFAULTS,
     "max_lag": 1,
     "versions_per_step": 1,
     "when_stale": "wait",
@@ -567,7 +718,8 @@ STREAM_DEFAULTS: Dict[str, Any] = {
     "seed": 0,
     "keep_steps": None,
 }
-"""The defaults of a stream request; ``max_replacements`` is ``num_repeats`` then."""
+"""The defaults of ``StreamRequest``."""
+
 
 PUBLISH_DEFAULTS: Dict[str, Any] = {
     "cache": "reset",
@@ -582,16 +734,8 @@ PUBLISH_DEFAULTS: Dict[str, Any] = {
     "quorum": None,
     "keep_adapters": 2,
 }
-"""The defaults of a publish order."""
+"""The defaults of ``PublishRequest``."""
 
-JOIN_DEFAULTS: Dict[str, Any] = {"instance": None}
-"""The defaults of an engine that joins."""
-
-DRAIN_DEFAULTS: Dict[str, Any] = {"drain_limit": "1m", "force": False}
-"""The defaults of one that drains."""
-
-LEAVE_DEFAULTS: Dict[str, Any] = {"force": False}
-"""The defaults of one that leaves."""
 
 BEGIN_DEFAULTS: Dict[str, Any] = {
     "version": None,
@@ -611,53 +755,36 @@ BEGIN_DEFAULTS: Dict[str, Any] = {
     "code": "ours",
     "own_label": None,
 }
-"""The defaults of a transfer."""
-
-SLEEP_DEFAULTS: Dict[str, Any] = {"level": 1, "until": "10m"}
-WAKE_DEFAULTS: Dict[str, Any] = {"tags": None}
+"""The defaults of ``BeginRequest``."""
 
 
-def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict[str, Any]:
-    """The request with its defaults filled in; a field without a default stays as it is."""
-    filled: Dict[str, Any] = {**defaults, **given}
-    for name in ("generation", "attempts"):
-        if name in defaults and isinstance(given.get(name), Mapping):
-            filled[name] = {**defaults[name], **given[name]}
-    if defaults is STREAM_DEFAULTS:
-        filled.setdefault("max_replacements", filled["num_repeats"])
-    completion = filled.get("completion")
-    if isinstance(completion, Mapping) and completion.get("policy") == "min_k":
-        filled["completion"] = {"deadline": None, **completion}
-    return filled
+SLEEP_DEFAULTS: Dict[str, Any] = {
+    "level": 1,
+    "until": "10m",
+}
+"""The defaults of ``SleepRequest``."""
 
 
-def other_request(theirs: Mapping[str, Any], ours: Mapping[str, Any], defaults: Mapping[str, Any]) -> Optional[str]:
-    """The first field in which a request differs from the one that its id names; ``None``: they are equal. ``min_valid``
-    was 0 where nobody said it in earlier releases, and is 1 since: their batches continue.
-    """
-    before, now = with_defaults(theirs, defaults), with_defaults(ours, defaults)
-    if before.get("min_valid") in (0, 1) and now.get("min_valid") in (0, 1):
-        before["min_valid"] = now["min_valid"]
-    return first_difference(before, now)
+WAKE_DEFAULTS: Dict[str, Any] = {
+    "tags": None,
+}
+"""The defaults of ``WakeRequest``."""
 
 
-def first_difference(before: Mapping[Any, Any], now: Mapping[Any, Any], where: str = "") -> Optional[str]:
-    """The first field in which two requests differ, with both values; ``None``: they are equal."""
-    for name in {**before, **now}:
-        old, new = before.get(name), now.get(name)
-        if old == new:
-            continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            inner = first_difference(old, new, f"{where}{name}.")
-            if inner is not None:
-                return inner
-            continue
-        if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-            return first_difference(dict(enumerate(old)), dict(enumerate(new)), f"{where}{name}.")
-        return f"{where}{name}: {_short(old)} there, {_short(new)} here"
-    return None
+JOIN_DEFAULTS: Dict[str, Any] = {
+    "instance": None,
+}
+"""The defaults of ``JoinRequest``."""
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+DRAIN_DEFAULTS: Dict[str, Any] = {
+    "drain_limit": "1m",
+    "force": False,
+}
+"""The defaults of ``DrainRequest``."""
+
+
+LEAVE_DEFAULTS: Dict[str, Any] = {
+    "force": False,
+}
+"""The defaults of ``LeaveRequest``."""

@@ -1,7 +1,7 @@
+# Made by tools/python-sources from docs/schemas: changes of this file are lost.
 """The columns of a row that this project writes; docs/training-data.md explains each.
 
 A row also has its sample's own columns, so rows are typed as dictionaries: ``cast(RowColumns, row)`` types these.
-A test compares the fields and types with the project's schema.
 """
 
 from typing import Any, Dict, List, Literal, Optional, Union
@@ -12,8 +12,8 @@ from typing_extensions import NotRequired, TypedDict
 class TextPart(TypedDict):
     """A text in a message with images.
 
-    type: ``text``
-    text: it
+    type: a text
+    text: the text
     """
 
     type: Literal["text"]
@@ -21,10 +21,10 @@ class TextPart(TypedDict):
 
 
 class Image(TypedDict):
-    """Where an image is.
+    """The image.
 
-    url: an address, or its content as ``data:``
-    detail: as the engine takes it
+    url: ``https:``, ``file:`` (where the engine allows it) or ``data:``
+    detail: the resolution at which the engine looks at it, if its model distinguishes them
     """
 
     url: str
@@ -34,8 +34,8 @@ class Image(TypedDict):
 class ImagePart(TypedDict):
     """An image in a message.
 
-    type: ``image_url``
-    image_url: where it is
+    type: an image
+    image_url: the image
     """
 
     type: Literal["image_url"]
@@ -112,6 +112,65 @@ class RowMessage(TypedDict):
     routed_experts: NotRequired[List[Any]]
 
 
+class IdRun(TypedDict):
+    """Some of the ids of the whole ``message_log``.
+
+    start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations
+      included; in ``sequences``, the ``fork`` ids before it, too
+    end: the one behind the last
+    """
+
+    start: int
+    end: int
+
+
+class VersionRun(TypedDict):
+    """The weights that sampled some of the generated tokens.
+
+    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
+      observations; in ``sequences``, over those of its ``message_log``
+    end: the one behind the last
+    version: the label of the weights (a number as text, for a published version), or None
+    """
+
+    start: int
+    end: int
+    version: Optional[str]
+
+
+class Segment(TypedDict):
+    """The request that sampled some of the generated tokens.
+
+    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
+      observations; in ``sequences``, over those of its ``message_log``
+    end: the one behind the last
+    turn: its turn, from 0; where an agent asks for answers, the number of the call
+    replica: base URL of the replica
+    request_id: the request, as in the engine's log
+    """
+
+    start: int
+    end: int
+    turn: int
+    replica: str
+    request_id: str
+
+
+class Timing(TypedDict):
+    """Seconds.
+
+    queue_s: from a request to its first token: the engine's queue and prefill, summed over whole turns
+    generate_s: generation of the whole turns
+    step_s: the environment's steps. An agent's run is one step
+    wall_s: from the rollout's start to its end, or to the last thing played
+    """
+
+    queue_s: float
+    generate_s: float
+    step_s: float
+    wall_s: float
+
+
 class Effort(TypedDict):
     """What the length of the answer is worth where the prompt asks for little effort.
 
@@ -128,7 +187,7 @@ class Effort(TypedDict):
 
 
 class RewardShaping(TypedDict):
-    """What was made of the agent's own reward.
+    """What was made of an agent's own reward.
 
     reward: the agent's own reward
     effort: with ``effort_levels``
@@ -150,74 +209,6 @@ class Run(TypedDict):
 
     start: int
     end: int
-
-
-class IdRun(TypedDict):
-    """Some of the ids of the whole ``message_log``.
-
-    start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations
-      included; in ``sequences``, the ``fork`` ids before it, too
-    end: the one behind the last
-    """
-
-    start: int
-    end: int
-
-
-class VersionRun(Run):
-    """The weights that sampled some of the generated tokens.
-
-    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
-      observations; in ``sequences``, over those of its ``message_log``
-    end: the one behind the last
-    version: the label of the weights (a number as text, for a published version), or None
-    """
-
-    version: Optional[str]
-
-
-class Segment(Run):
-    """The request that sampled some of the generated tokens.
-
-    start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
-      observations; in ``sequences``, over those of its ``message_log``
-    end: the one behind the last
-    turn: its turn, from 0; where an agent asks for answers, the number of the call
-    replica: base URL of the replica
-    request_id: the request, as in the engine's log
-    """
-
-    turn: int
-    replica: str
-    request_id: str
-
-
-class Timing(TypedDict):
-    """Seconds.
-
-    queue_s: from a request to its first token: the engine's queue and prefill, summed over whole turns
-    generate_s: generation of the whole turns
-    step_s: the environment's steps. An agent's run is one step
-    wall_s: from the rollout's start to its end, or to the last thing played
-    """
-
-    queue_s: float
-    generate_s: float
-    step_s: float
-    wall_s: float
-
-
-class Failure(TypedDict):
-    """Why a rollout is no row to train on.
-
-    type: the fault, or ``TimedOut``, ``Stopped``, ``Cancelled``, ``Surplus``, ``Overlong``
-    message: what happened, where, and what to do
-    turn: the turn in which it failed, from 0
-    """
-
-    type: str
-    message: str
-    turn: int
 
 
 class RowSequence(TypedDict):
@@ -266,21 +257,8 @@ class RowSequence(TypedDict):
     over_span: NotRequired[Literal[True]]
 
 
-class AllTokens(TypedDict):
-    """Over all sequences of a rollout.
-
-    sampled: tokens that the policy sampled in all sequences, the main one included
-    trained: those of them that train
-    sequences: how many sequences, the main one included
-    """
-
-    sampled: int
-    trained: int
-    sequences: int
-
-
 class ProgramEnd(TypedDict):
-    """How a program ended.
+    """How a program ended the last time, and what it left.
 
     code: its exit code; None: a signal ended it
     signal: that signal, or None
@@ -296,8 +274,35 @@ class ProgramEnd(TypedDict):
     metadata: Optional[Dict[str, Any]]
 
 
+class AllTokens(TypedDict):
+    """Tokens of all sequences of a rollout.
+
+    sampled: tokens that the policy sampled in all sequences, the main one included
+    trained: those of them that train
+    sequences: how many sequences, the main one included
+    """
+
+    sampled: int
+    trained: int
+    sequences: int
+
+
+class Failure(TypedDict):
+    """Why a rollout is no row to train on.
+
+    type: the fault, or ``TimedOut``, ``Stopped``, ``Cancelled``, ``Surplus``, ``Overlong``
+    message: what happened, where, and what to do
+    turn: the turn in which it failed, from 0
+    """
+
+    type: str
+    message: str
+    turn: int
+
+
 class RowColumns(TypedDict):
-    """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns.
+    """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns; docs/training-data.md says what
+    to train on.
 
         columns = cast(RowColumns, row)
 
@@ -377,8 +382,6 @@ class RowColumns(TypedDict):
       knows
     masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
       is without them
-
-    docs/training-data.md says what to train on.
     """
 
     task_name: str

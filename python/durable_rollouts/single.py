@@ -13,13 +13,14 @@ from temporalio.client import Client as TemporalClient, WorkflowExecutionStatus
 from temporalio.common import RawValue, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from .answers import BatchResult
 from .columns import failure_of
 from .connection import Handle, check_size, log, patiently, result_of
 from .faults import InvalidBatchRequest, fault_named
 from .plain import plain, raw_json
 from .presence import described
 from .requests import BATCH_DEFAULTS, ROLLOUT_DEFAULTS
-from .results import BatchResult, Group, Row, counted, result_groups
+from .results import Group, Row, counted, result_groups
 from .shapes import Shape
 from .starting import check_id, check_same, check_workflow
 from .waits import Sight, Waits

@@ -10,13 +10,13 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from .defaults import first_difference, with_defaults
 from .connection import Handle, check_size, is_away, log, patiently, result_of
 from .faults import InvalidBatchRequest
 from .kinds import kind_of
 from .one_deployment import on_queue
 from .plain import plain, raw_json
 from .presence import described, place_of, say_who_waits
-from .requests import other_request
 from .samples import placed
 from .shapes import Shape
 
@@ -146,7 +146,7 @@ async def check_same(
         try:
             # Further arguments come from an earlier run.
             [theirs, *_] = await client.data_converter.decode(started.input.payloads)
-            difference = other_request(theirs, ours, defaults)
+            difference = first_difference(with_defaults(theirs, defaults), with_defaults(ours, defaults))
         except Exception as error:  # Another client sent it, in an encoding of its own.
             difference = f"one that cannot be read here ({error})"
         if difference is not None:

@@ -239,6 +239,8 @@ export interface FoldGroups extends CloseBatch {
 
 export type { BatchResult, Counts };
 
+export type { BatchProgress } from '../model/results/answers.js';
+
 export type { Waiting } from '../model/workflow-safe/waiting.js';
 
 /** Counts of a batch's or a slice's rollouts, from their results. */
@@ -258,25 +260,6 @@ export interface Tally {
   replacements?: number;
   /** Of rollouts that failed or passed their deadline in this run; absent or empty: none. */
   failures?: Failures;
-}
-
-/** Query `progress` of workflow `rolloutBatch`. */
-export interface BatchProgress extends Tally {
-  phase: 'planning' | 'running' | 'closing' | 'done';
-  /** Including replacements. */
-  requested: number;
-  /** Done, and not valid. */
-  failed: number;
-  waiting: Waiting | null;
-  /** From its request; absent: an older worker planned it. */
-  priority?: number;
-  share?: number;
-  /** An earlier run has played a part of `done`, in time that `elapsed_s` does not count. */
-  continued?: true;
-  /** Since the workflow's start, up to its last event. */
-  elapsed_s: number;
-  turns_per_s: number;
-  tokens_per_s: number;
 }
 
 /** Query `progress` of workflow `rollout`. */

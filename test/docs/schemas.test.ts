@@ -1,16 +1,22 @@
 /**
  * The schemas are the one source of `docs/schemas`, of the tables that show them, and of Python's types. `UPDATE_SCHEMAS=1`
- * writes files and tables anew.
+ * writes files, tables and types anew.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { format, resolveConfig } from 'prettier';
+import { z } from 'zod';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
+import { Release } from '../../src/model/policy/holder.js';
 import { Publish } from '../../src/model/policy/publish.js';
+import { Drain, Join, Leave } from '../../src/model/policy/replicas.js';
+import { Sleep, Wake } from '../../src/model/policy/sleep.js';
 import { Begin } from '../../src/model/policy/transfer.js';
+import { Answers } from '../../src/model/results/answers.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { ROW_COLUMNS, STREAM_COLUMNS, Sample } from '../../src/model/sample.js';
@@ -18,7 +24,18 @@ import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';
 import type { Shape } from './schema-fields.js';
+import { withoutPython } from '../environments/python-server.js';
 import { configurationOf, fieldsOf, settingsTable, tableOf } from './schema-fields.js';
+
+/** The smaller updates of workflow `policy`. */
+const PolicyUpdates = z.strictObject({
+  sleep: Sleep.describe('engines that are to sleep'),
+  wake: Wake.describe('engines that sleep are to be woken'),
+  release: Release.describe('a trainer lets others bring weights'),
+  join: Join.describe('an engine that joins a generation service'),
+  drain: Drain.describe('an engine that gets no new request, and leaves'),
+  leave: Leave.describe('an engine that leaves at once'),
+});
 
 const SCHEMAS = {
   'batch-request': BatchRequest,
@@ -29,6 +46,8 @@ const SCHEMAS = {
   'step-result': StepResult,
   publish: Publish,
   begin: Begin,
+  'policy-updates': PolicyUpdates,
+  answers: Answers,
   'temporal-yaml': Config,
 };
 type Name = keyof typeof SCHEMAS;
@@ -62,6 +81,20 @@ for (const name of Object.keys(SCHEMAS) as Name[]) {
     });
   });
 }
+
+// After the schemas above, and in their process: one test after the other.
+test(
+  'package durable_rollouts has the types that its generator makes of docs/schemas, and the client that it makes of aio',
+  { skip: withoutPython },
+  () => {
+    const options = isUpdate ? [] : ['--check'];
+    const { status, stdout, stderr } = spawnSync('python3', ['tools/python-sources', ...options], {
+      cwd: PROJECT_ROOT,
+      encoding: 'utf8',
+    });
+    assert.equal(status, 0, `${stdout}${stderr}`);
+  },
+);
 
 /** Tables in pages of `docs`, between comments that name their schema. */
 const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable, List, Mapping, Type, TypeVar
 
+from ..answers import PolicyRecord, PublishResult
 from ..connection import log
 from ..faults import NotFound, PolicyUpdateFailed
 from ..holding import is_refused
-from ..results import PolicyRecord, PublishResult
 from ..sync import Policy
 
 T = TypeVar("T")

@@ -8,10 +8,12 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Set
 
 import numpy as np
 
+from ..answers import CourseRecord, PolicyRecord, PolicyStatus
 from ..connection import log
 from ..faults import ForeignWeights, NotFound, PolicyUpdateFailed
-from ..results import CourseRecord, PolicyRecord, PolicyStatus, Row
-from ..sync import Policy, _run
+from ..loop import run as _run
+from ..results import Row
+from ..sync import Policy
 from ..trajectories import trajectories
 from .folders import answered, in_time, next_version, numbers_of, put_and_publish
 

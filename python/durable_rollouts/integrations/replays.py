@@ -12,8 +12,9 @@ from temporalio.service import RPCError
 from ..aio import Client
 from ..connection import log
 from ..faults import StepOutOfOrder
+from ..loop import run as _run
 from ..results import Row
-from ..sync import Client as SyncClient, Stream, _run
+from ..sync import Client as SyncClient, Stream
 from ..trajectories import trajectories
 
 MOST = 20_000

@@ -11,7 +11,7 @@ from pathlib import Path
 import durable_rollouts
 import numpy as np
 from durable_rollouts import Client, aio, to_arrays
-from durable_rollouts.results import BatchProgress, BatchResult
+from durable_rollouts.answers import BatchProgress, BatchResult
 
 with open(os.environ["STACK"]) as file:
     STACK = json.load(file)

@@ -245,7 +245,7 @@ class NextStep(unittest.TestCase):
         steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True, **result}]
         workflow = Workflow(RUNNING, steps=steps)
         stream = aio.Stream(workflow, "run-7")
-        with mock.patch.object(aio, "BREATH_S", 1.0 if on_wait is None else 0.0):
+        with mock.patch.object(aio.stream, "BREATH_S", 1.0 if on_wait is None else 0.0):
             asyncio.run(stream.next_step(0, version=1, timeout=timeout, on_wait=on_wait))
         self.assertTrue(all((asked["step"], asked["version"]) == (0, 1) for asked in workflow.asked))
         return [asked["wait"] for asked in workflow.asked]

@@ -10,13 +10,13 @@ import textwrap
 import typing
 import unittest
 
-from durable_rollouts import requests, results, rows
+from durable_rollouts import answers, requests, rows
 from typing_extensions import is_typeddict
 
 MODULES = ["durable_rollouts", "durable_rollouts.aio", "rollout_environment", "rollout_environment.retriever", "rollout_environment.agent"]
 FOR_THE_SERVER = {"Isolated"}
 """Its attributes are not for programs."""
-DICTIONARIES = [requests, results, rows]
+DICTIONARIES = [requests, answers, rows]
 
 
 def help_of(thing):

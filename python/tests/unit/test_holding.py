@@ -4,8 +4,8 @@ import asyncio
 import unittest
 from unittest import mock
 
-from durable_rollouts import PolicyUpdateFailed, aio, connection, holding
-from durable_rollouts.transfer import incarnation
+from durable_rollouts import PolicyUpdateFailed, aio, connection, holding, presence
+from durable_rollouts.aio.service import incarnation
 
 
 class Temporal:
@@ -29,7 +29,7 @@ class Signs(unittest.IsolatedAsyncioTestCase):
         for target, name, value in (
             (connection, "signal_or_start", signal),
             (connection, "ask_or_start", ask),
-            (aio.presence, "check_service", mock.AsyncMock()),
+            (presence, "check_service", mock.AsyncMock()),
             (holding, "EVERY_S", 0.01),
         ):
             patch = mock.patch.object(target, name, value)
@@ -70,7 +70,7 @@ class Signs(unittest.IsolatedAsyncioTestCase):
         await self.policy.release("a")
 
     async def test_do_not_end_with_one_that_could_not_be_said(self):
-        with mock.patch.object(self.policy, "_says_holding", side_effect=[OSError("away"), None, None, None] + [None] * 50) as say:
+        with mock.patch.object(self.policy._service, "say", side_effect=[OSError("away"), None, None, None] + [None] * 50) as say:
             with self.assertLogs("durable_rollouts", "WARNING"):
                 await self.policy.publish(1, "/w", holder="a")
                 await asyncio.sleep(0.1)

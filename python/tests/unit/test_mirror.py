@@ -5,7 +5,7 @@ import pickle
 import unittest
 
 import durable_rollouts
-from durable_rollouts import aio, faults, sync
+from durable_rollouts import aio, faults, loop, sync
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
@@ -34,12 +34,12 @@ class Mirror(unittest.TestCase):
 
 class Fork(unittest.TestCase):
     def test_a_child_of_a_process_that_has_connected_is_refused_and_does_not_hang(self):
-        sync._run(asyncio.sleep(0))
+        loop.run(asyncio.sleep(0))
         child = os.fork()
         if child == 0:
             work = asyncio.sleep(0)
             try:
-                sync._run(work)
+                loop.run(work)
             except RuntimeError:
                 work.close()
                 os._exit(7)

@@ -1,16 +1,19 @@
 """Requests, rows and results against the project's schemas: SCHEMAS names a file of JSON Schemas that zod has written, by name."""
 
 import collections.abc
+import inspect
 import json
 import os
 import types
 import typing
 import unittest
 
+import durable_rollouts.answers as answers
 import durable_rollouts.faults as faults
 import durable_rollouts.requests as requests
-import durable_rollouts.results as results
 import durable_rollouts.rows as rows
+from durable_rollouts import aio
+from durable_rollouts.defaults import first_difference, with_defaults
 from typing_extensions import NotRequired, Required, get_args, get_origin, get_type_hints, is_typeddict
 
 with open(os.environ["SCHEMAS"]) as file:
@@ -111,24 +114,44 @@ class Requests(unittest.TestCase):
         for name, (_, defaults) in self.TYPES.items():
             self.assertEqual(defaults, defaults_of(GIVEN["requests"][name]), name)
 
+    def test_are_what_the_calls_of_a_policy_take_under_the_same_names_with_the_same_defaults(self):
+        """But for the holder, of which a call takes the name, and weights, which may be a path."""
+        for name, call in (
+            ("PublishRequest", aio.Policy.publish),
+            ("BeginRequest", aio.Policy.transfer),
+            ("SleepRequest", aio.Policy.sleep),
+            ("WakeRequest", aio.Policy.wake),
+            ("JoinRequest", aio.Policy.join),
+            ("DrainRequest", aio.Policy.drain),
+            ("LeaveRequest", aio.Policy.leave),
+        ):
+            cls, defaults = self.TYPES[name]
+            taken = {one.name: one.default for one in inspect.signature(call).parameters.values() if one.name != "self"}
+            self.assertEqual(taken.keys(), get_type_hints(cls).keys(), name)
+            given = {field: default for field, default in taken.items() if default is not inspect.Parameter.empty}
+            self.assertEqual({**given, **defaults}, given, name)
+            ours, theirs = get_type_hints(call), get_type_hints(cls)
+            for field in taken.keys() - {"holder", "weights"}:
+                self.assertEqual(of_type(ours[field]), of_type(theirs[field]), f"{name}.{field}")
+
     def test_a_stream_has_the_fields_of_a_batch_but_those_of_its_end(self):
         batch, stream = (requests.BatchRequest.__annotations__, requests.StreamRequest.__annotations__)
         self.assertEqual(batch.keys() - stream.keys(), {"completion", "min_valid", "rollout_workflows"})
 
     def test_name_the_first_field_in_which_they_differ(self):
         there = {"samples": {"path": "a.jsonl"}, "generation": {"temperature": 0.5}}
-        filled = requests.with_defaults({**there, "num_repeats": 1}, requests.BATCH_DEFAULTS)
-        self.assertIsNone(requests.first_difference(requests.with_defaults(there, requests.BATCH_DEFAULTS), filled))
-        here = requests.with_defaults({**there, "generation": {}}, requests.BATCH_DEFAULTS)
-        self.assertEqual(requests.first_difference(filled, here), "generation.temperature: 0.5 there, 1 here")
+        filled = with_defaults({**there, "num_repeats": 1}, requests.BATCH_DEFAULTS)
+        self.assertIsNone(first_difference(with_defaults(there, requests.BATCH_DEFAULTS), filled))
+        here = with_defaults({**there, "generation": {}}, requests.BATCH_DEFAULTS)
+        self.assertEqual(first_difference(filled, here), "generation.temperature: 0.5 there, 1 here")
         asked, other = ({"message_log": [{"role": "user", "content": text}]} for text in ("a", "b"))
-        self.assertEqual(requests.first_difference(asked, other), "message_log.0.content: 'a' there, 'b' here")
-        self.assertEqual(requests.first_difference({"a": [1]}, {"a": [1, 2]}), "a: [1] there, [1, 2] here")
+        self.assertEqual(first_difference(asked, other), "message_log.0.content: 'a' there, 'b' here")
+        self.assertEqual(first_difference({"a": [1]}, {"a": [1, 2]}), "a: [1] there, [1, 2] here")
 
 
 class Results(unittest.TestCase):
     maxDiff = None
-    TYPES = {"Row": rows.RowColumns, "BatchResult": results.BatchResult, "StepResult": results.StepResult}
+    TYPES = {"Row": rows.RowColumns, "BatchResult": answers.BatchResult, "StepResult": answers.StepResult}
 
     def test_have_the_fields_and_types_of_the_schemas(self):
         self.assertEqual(self.TYPES.keys(), GIVEN["results"].keys())

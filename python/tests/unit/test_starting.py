@@ -173,13 +173,6 @@ class StartOnce(unittest.TestCase):
         asyncio.run(start(server, same))
         self.assertEqual(len(server.started), 1)
 
-    def test_continues_a_batch_of_an_earlier_release_which_had_another_default_of_min_valid(self):
-        for there, here in ((FILE, {**FILE, "min_valid": 0}), ({**FILE, "min_valid": 0}, FILE)):
-            server = Server(completed=[Run("a", there)])
-            asyncio.run(start(server, here))
-            self.assertEqual(len(server.started), 1)
-        with self.assertRaisesRegex(InvalidBatchRequest, "min_valid: 1 there, 2 here"):
-            asyncio.run(start(Server(completed=[Run("a")]), {**FILE, "min_valid": 2}))
 
     def test_leaves_the_check_to_the_store_where_the_server_cannot_search(self):
         server = Server(completed=[Run("a", {**FILE, "limit": 4})], searches=False)

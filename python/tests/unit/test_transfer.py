@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 from durable_rollouts import PolicyUpdateFailed
-from durable_rollouts.transfer import Engines, Transfer, WeightSyncClient
+from durable_rollouts.aio.transfer import Engines, Transfer, WeightSyncClient
 
 ENGINE = {"control_url": "http://e", "instance": None, "world_size": 1, "rank_offset": 1, "backend": None}
 ANSWER = {
@@ -17,21 +17,21 @@ ANSWER = {
 }
 
 
-class Policy:
+class Service:
     def __init__(self):
         self.updates = []
 
-    async def _update(self, name, request):
+    async def update(self, name, request):
         self.updates.append((name, request))
         return ANSWER if name == "begin" else {"version": 4}
 
 
 class Block(unittest.TestCase):
     def played(self, *steps, sent=None):
-        policy = Policy()
+        service = Service()
 
         async def block():
-            async with Transfer(policy, {}) as engines:
+            async with Transfer(service, {}) as engines:
                 client = engines.client()
                 for step in steps:
                     await asyncio.to_thread(getattr(client, step))
@@ -44,7 +44,7 @@ class Block(unittest.TestCase):
                 fault = None
             except PolicyUpdateFailed as error:
                 fault = str(error)
-        return [name for name, _ in policy.updates], fault
+        return [name for name, _ in service.updates], fault
 
     def test_finishes_an_update_that_has_ended(self):
         self.assertEqual(self.played("start_weight_update", "finish_weight_update"), (["begin", "finish"], None))

@@ -97,7 +97,8 @@ class Said(unittest.TestCase):
 
         async def main():
             said = [[] for _ in calls]
-            with mock.patch.object(aio, "told", lambda one: said[int(one)].append):
+            told = lambda one: said[int(one)].append  # noqa: E731
+            with mock.patch.object(aio.batch, "told", told), mock.patch.object(aio.stream, "told", told):
                 return said, await asyncio.gather(*(first_of(call(str(at), said[at].append), said[at]) for at, call in enumerate(calls)))
 
         said, took = asyncio.run(main())

@@ -1,14 +1,15 @@
 import type { PauseMode } from '../../model/policy/publish.js';
+import type { HeldEngine, PublishSummary } from '../../model/results/answers.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
-import type {
-  Phase,
-  PolicyView,
-  ReplicaNeeds,
-  ReplicaState,
-  SleepLevel,
-  Rule,
-} from '../../model/workflow-safe/policy.js';
-import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
+import type { PolicyView, Rule } from '../../model/workflow-safe/policy.js';
+
+export type {
+  PolicyState,
+  PolicyStatus,
+  PublishResult,
+  PublishSummary,
+  SleepAnswer,
+} from '../../model/results/answers.js';
 
 /** What workflow `policy` and its activities exchange. */
 export interface PolicyActivities {
@@ -67,18 +68,7 @@ export interface PolicyActivities {
 export interface BeginAnswer {
   ticket: string;
   version: number;
-  engines: {
-    url: string;
-    control_url: string;
-    /** Of its process; null: nobody says it. */
-    instance: string | null;
-    world_size: number;
-    /** Its first rank in the collective of its group; the trainer is rank 0. */
-    rank_offset: number;
-    group: number;
-    /** Of its transfers; null: the engine does not say it. */
-    backend: string | null;
-  }[];
+  engines: HeldEngine[];
   /** A collective that was made for another fleet is not for this one. */
   fleet: string;
   /** Whether the collectives have to be made anew. */
@@ -97,19 +87,6 @@ export interface AbandonedTransfer {
   /** The version of which files are there, but which has not been brought yet; null: none. */
   repair: { version: number; quorum: number | null } | null;
   view: PolicyView;
-}
-
-/** The result of updates `abandon`, `attach`, `sleep`, `wake` and `release`. */
-export interface PolicyState {
-  version: number | null;
-  replicas: PublishResult['replicas'];
-}
-
-/** The answer of update `sleep`. */
-export interface SleepAnswer extends PolicyState {
-  level: SleepLevel;
-  /** Milliseconds since 1970. */
-  until: number;
 }
 
 export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';
@@ -136,44 +113,6 @@ export interface PolicyInput {
   updates?: PublishSummary[];
   /** Likewise. */
   heard?: Heard;
-}
-
-/** The result of update `publish`. */
-export interface PublishResult {
-  version: number;
-  replicas: Record<string, { state: ReplicaState; needs?: ReplicaNeeds; fault?: string }>;
-  /** The longest pause of a replica. */
-  paused_s: number;
-  total_s: number;
-  notes?: string[];
-  /** Files of adapters that nobody needs any more. */
-  may_delete?: string[];
-}
-
-/** One of the last updates, as in `status`. */
-export interface PublishSummary {
-  version: number | null;
-  /** Milliseconds since 1970. */
-  at: number;
-  paused_s: number;
-  total_s: number;
-  /** null: it succeeded. */
-  fault: string | null;
-}
-
-/** Query `status` of workflow `policy`. */
-export interface PolicyStatus {
-  service: string;
-  /** null: nothing was ever published. */
-  record: PolicyView | null;
-  /** The phases of slow replicas. */
-  phases: Record<string, Phase>;
-  /** The last ten, oldest first. */
-  updates: PublishSummary[];
-  /** Of the open transfer; absent: none is open. */
-  transfer?: TransferNews;
-  /** When the holder was heard last, in milliseconds since 1970; absent: nobody holds the service. */
-  heard_at?: number;
 }
 
 export interface UpdateReplica {

@@ -165,6 +165,8 @@ export interface StepCounts extends OutCounts {
 
 export type { StepResult };
 
+export type { StreamProgress } from '../../model/results/answers.js';
+
 /** Update `next_step`. */
 export interface StepAsked {
   step: number;
@@ -183,36 +185,6 @@ export interface StreamResult {
   steps: number;
   admitted: number;
   out: PacingState['out'];
-}
-
-/** Query `progress` of workflow `rolloutStream`. */
-export interface StreamProgress {
-  phase: 'planning' | 'running' | 'stopping' | 'done';
-  /** The next one. */
-  step: number;
-  kept_from: number;
-  /** The version of the previous step. */
-  version: number | null;
-  served: number | null;
-  /** Counts of groups. */
-  in_flight: number;
-  banked: number;
-  admitted: number;
-  out: PacingState['out'];
-  /** Of rollouts that failed, in groups that have ended since the last step; absent: none. */
-  failures?: Failures;
-  /** How many versions the oldest open group would be behind if it were delivered now; null: unknown. */
-  lag: number | null;
-  max_in_flight: number;
-  /** From its request; absent: an older worker planned it. */
-  priority?: number;
-  share?: number;
-  /** What the next step waits for. */
-  why: string;
-  /** What all of it waits for; null: nothing outside. */
-  waiting: Waiting | null;
-  /** On the worker's host: `<steps_dir>/<step>/metrics.json` is the result of a delivered step that is kept. */
-  steps_dir?: string;
 }
 
 /** Input of workflow `rolloutGroup`, which only a stream starts. */

@@ -13,10 +13,12 @@ export type Holder = z.infer<typeof Holder>;
 
 /** Update `release`. */
 export const Release = z.strictObject({
-  holder: z.strictObject({
-    name: name.describe('who holds the service'),
-    incarnation: name.nullable().default(null).describe('of its process; null: any'),
-  }),
+  holder: z
+    .strictObject({
+      name: name.describe('of the trainer'),
+      incarnation: name.nullable().default(null).describe('of its process; null: any'),
+    })
+    .describe('who holds the service'),
 });
 export type Release = z.infer<typeof Release>;
 

@@ -25,7 +25,7 @@ export const SLEEP_LEVELS = [1, 2] as const;
 export type SleepLevel = (typeof SLEEP_LEVELS)[number];
 
 /** Its phases, in order. */
-const PHASES = [
+export const PHASES = [
   'record',
   'wake',
   'pause',

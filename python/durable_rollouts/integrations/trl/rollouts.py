@@ -14,12 +14,13 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Protocol, Seque
 from typing_extensions import Unpack
 
 from ...faults import InvalidBatchRequest
+from ...loop import run as _run
 from ...plain import compact, plain
 from ...requests import RolloutSettings
 from ...results import Row
 from ...shapes import Shape
 from ...starting import check_id
-from ...sync import Client, _run
+from ...sync import Client
 from ..replays import say_ended
 from ..sampling import check_rows, check_sampling
 from .rows import columns_of

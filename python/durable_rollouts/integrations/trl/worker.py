@@ -17,9 +17,11 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 from ...advantages import Kind
 from ...aio import Stream as AioStream
 from ...connection import log
-from ...requests import STREAM_DEFAULTS, StreamRequest, with_defaults
+from ...defaults import with_defaults
+from ...loop import loop
+from ...requests import STREAM_DEFAULTS, StreamRequest
 from ...results import Step
-from ...sync import Client, Policy, loop
+from ...sync import Client, Policy
 from ..folders import answered, next_version
 from ..own import Own
 from ..replays import say_steps
@@ -50,10 +52,9 @@ class RolloutWorker:
         self.course = Course(args.weight_sync_steps)
         self.callback = _Callback(self)
         self._client, self._id, self._request = client, id, request
-        self._kind = advantages
         self._most_stale: int = args.max_staleness
         self._temperature: float = args.temperature
-        self._rows = request["groups_per_step"] * request.get("num_repeats", 1)
+        self._kind, self._rows = advantages, request["groups_per_step"] * request.get("num_repeats", 1)
         self._stream: Optional[AioStream] = None
         self._is_synced = False
         self._own: Optional[Own] = None

@@ -5,25 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import pickle
 import threading
 import time
 import urllib.error
 import urllib.request
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar
 
-from . import connection
-from .collective import PROCESS, Init, nccl
-from .faults import NotFound, PolicyUpdateFailed
-from .requests import BeginRequest
-from .results import HeldEngine, PublishResult
-
-if TYPE_CHECKING:
-    from .aio import Policy
+from ..answers import HeldEngine, PublishResult
+from ..collective import PROCESS, Init, nccl
+from ..faults import NotFound, PolicyUpdateFailed
+from .service import Service
 
 T = TypeVar("T")
 
@@ -32,16 +26,6 @@ ALIVE_EVERY_S = 1.0
 CALL_S = 300.0
 """Below the ten minutes after which torch ends a collective."""
 BREATH_S = 1.0
-
-_process = ("", -1)
-
-
-def incarnation() -> str:
-    """Of this process, made at its first transfer: a child of it is another one."""
-    global _process
-    if _process[1] != os.getpid():
-        _process = (f"{uuid.uuid4().hex[:12]}-{int(time.time())}", os.getpid())
-    return _process[0]
 
 
 class Engines:
@@ -55,11 +39,11 @@ class Engines:
     result: of the transfer, once its block has ended
 
         async with client.policy().transfer(holder="math-3") as engines:
-            await asyncio.to_thread(send, engines.client())
+            await engines.send(model.named_parameters())
     """
 
-    def __init__(self, policy: "Policy", answer: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
-        self._policy = policy
+    def __init__(self, service: Service, answer: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._service = service
         self._loop = loop
         self._sent: Optional[List[int]] = None
         self._updating: Set[int] = set()
@@ -95,15 +79,7 @@ class Engines:
 
         Raises nothing that a repetition would solve: an unavailable server is waited for.
         """
-        policy = self._policy
-        await connection.signal_or_start(
-            policy._temporal,
-            ("policy", {"service": policy.service}),
-            id=policy._id,
-            task_queue=policy._task_queue,
-            signal="alive",
-            request={"ticket": self.ticket, "done": done},
-        )
+        await self._service.say("alive", {"ticket": self.ticket, "done": done})
 
     def _mention(self, done: float) -> None:
         """As ``alive``, while the engines wait: not waited for, and a failure is no reason to stop."""
@@ -117,7 +93,7 @@ class Engines:
         """
         while True:
             try:
-                record = (await self._policy.status())["record"]
+                record = (await self._service.status())["record"]
                 break
             except (NotFound, TimeoutError):  # Nobody else can take the engines meanwhile.
                 await asyncio.sleep(BREATH_S)
@@ -206,14 +182,14 @@ class Transfer:
     An exception in it gives the transfer up as if every engine had got something.
     """
 
-    def __init__(self, policy: "Policy", request: BeginRequest) -> None:
-        self._policy = policy
+    def __init__(self, service: Service, request: Mapping[str, Any]) -> None:
+        self._service = service
         self._request = request
         self._engines: Optional[Engines] = None
 
     async def __aenter__(self) -> Engines:
-        answer = await self._policy._update("begin", self._request)
-        self._engines = Engines(self._policy, answer, asyncio.get_running_loop())
+        answer = await self._service.update("begin", self._request)
+        self._engines = Engines(self._service, answer, asyncio.get_running_loop())
         return self._engines
 
     async def __aexit__(
@@ -223,17 +199,17 @@ class Transfer:
         if engines is None:
             return
         if kind is not None:
-            await self._policy._update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
+            await self._service.update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
             return
         sent = engines.groups if engines._sent is None else engines._sent
         left = sorted(engines._updating.intersection(sent))
         if left:
-            await self._policy._update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
+            await self._service.update("abandon", {"ticket": engines.ticket, "touched": engines.groups})
             raise PolicyUpdateFailed(
                 f"transfer of version {engines.version}: groups {left} have begun an update (start_weight_update) and not ended it"
                 " (finish_weight_update), so their engines may have a part of the weights"
             )
-        engines.result = await self._policy._update("finish", {"ticket": engines.ticket, "sent": sent})
+        engines.result = await self._service.update("finish", {"ticket": engines.ticket, "sent": sent})
 
 
 class WeightSyncClient:

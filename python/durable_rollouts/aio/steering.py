@@ -1,10 +1,13 @@
-"""What batches and streams have in common: limits that change while they run."""
+"""What batches and streams have in common: long polls, and limits that change while they run."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from .requests import Limits
+from ..answers import Limits
+
+LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
+"""Duration of one long poll; each poll costs some events of a history."""
 
 
 class Steered:
