@@ -11,7 +11,7 @@ export interface Difference {
 }
 
 /** Depth first, in the order of the schema's fields. */
-function firstDifference(before: unknown, now: unknown): Difference | null {
+export function firstDifference(before: unknown, now: unknown): Difference | null {
   if (
     !isText(before) &&
     !isText(now) &&
@@ -29,24 +29,7 @@ function firstDifference(before: unknown, now: unknown): Difference | null {
   return isSame(before, now) ? null : { where: '', before, now };
 }
 
-/** Earlier versions stored data of others as JavaScript writes it: `1` for `1.0`. */
-const isSame = (before: unknown, now: unknown): boolean =>
-  writeJson(before) === writeJson(now) ||
-  (!(before instanceof KeptJson) &&
-    now instanceof KeptJson &&
-    writeJson(before) === writeJson(now.plain));
-
-/**
- * The first field in which a request differs from the one that its id names. `min_valid` was 0 where nobody said it in
- * earlier releases, and is 1 since: their batches continue.
- */
-export function requestDifference(theirs: unknown, ours: object): Difference | null {
-  const isDefault = (request: unknown): request is Record<string, unknown> =>
-    isObject(request) && (request['min_valid'] === 0 || request['min_valid'] === 1);
-  const before =
-    isDefault(theirs) && isDefault(ours) ? { ...theirs, min_valid: ours['min_valid'] } : theirs;
-  return firstDifference(before, ours);
-}
+const isSame = (before: unknown, now: unknown): boolean => writeJson(before) === writeJson(now);
 
 const isText = (value: unknown): boolean => value instanceof KeptJson;
 
@@ -63,7 +46,7 @@ export function differenceBetween(theirs: unknown, ours: unknown): string | null
     throw invalidBatchRequest(
       problemsWithHints(parsed.error, { schema: BatchRequest, input: ours }),
     );
-  const difference = requestDifference(BatchRequest.safeParse(theirs).data ?? theirs, parsed.data);
+  const difference = firstDifference(BatchRequest.safeParse(theirs).data ?? theirs, parsed.data);
   if (difference === null) return null;
   const { where, before, now } = difference;
   return `${where === '' ? 'the request' : where}: ${preview(before)} there, ${preview(now)} here`;

@@ -4,7 +4,7 @@ import { readJson } from '../platform/json/kept.js';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
-import { requestDifference } from '../model/request-difference.js';
+import { firstDifference } from '../model/request-difference.js';
 import type { StoredRequest } from '../model/stream/stream-request.js';
 import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
 
@@ -27,7 +27,7 @@ export const storedRequest = (written: WrittenRequest): StoredRequest =>
 
 /** A batch id names one request permanently. */
 export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): void {
-  const difference = requestDifference(theirs, ours);
+  const difference = firstDifference(theirs, ours);
   if (difference === null) return;
   const { where, before, now } = difference;
   throw invalidBatchRequest([

@@ -10,17 +10,6 @@ describe('two batch requests', () => {
     assert.equal(differenceBetween(THERE, here), null);
   });
 
-  test('are the same where one has the min_valid that earlier releases gave who said none', () => {
-    assert.equal(differenceBetween(THERE, { ...THERE, min_valid: 0 }), null);
-    assert.equal(differenceBetween({ ...THERE, min_valid: 0 }, THERE), null);
-    assert.equal(
-      differenceBetween(THERE, { ...THERE, min_valid: 2 }),
-      'min_valid: 1 there, 2 here',
-    );
-    const other = { ...THERE, min_valid: 0, limit: 3 };
-    assert.equal(differenceBetween(THERE, other), 'limit: 4 there, 3 here');
-  });
-
   test('differ by the first field, which is named with both values', () => {
     assert.equal(differenceBetween(THERE, { ...THERE, limit: 3 }), 'limit: 4 there, 3 here');
     assert.equal(

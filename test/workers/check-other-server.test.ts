@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../simulator/server.js';
 import { checkEngines } from '../../src/workers/check/check-deployment.js';
 import type { Finding } from '../../src/workers/check/finding.js';
 import { loadConfig } from '../../src/workers/config.js';
