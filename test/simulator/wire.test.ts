@@ -25,7 +25,7 @@ interface Capture {
 }
 
 function capture(name: string): Capture['response'] {
-  const file = new URL(`../../captures/vllm-0.32.0/${name}.json`, import.meta.url);
+  const file = new URL(`../captures/vllm-0.32.0/${name}.json`, import.meta.url);
   return (JSON.parse(readFileSync(file, 'utf8')) as Capture).response;
 }
 

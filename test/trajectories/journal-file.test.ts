@@ -145,14 +145,19 @@ test('lines of a replaced attempt leave the journal to its owner, however often 
 });
 
 describe('reading', () => {
-  test('skips lines of unknown kinds', async (t) => {
+  test('skips lines that are no journal’s, and refuses one of a kind that a later version has added', async (t) => {
     const { store, elsewhere, journalFile } = await temporaryStore(t);
     const journal = await store.claim(REF, by);
     await journal.append(start);
-    await appendFile(journalFile(), `{"kind":"note","writer":"${journal.writer}","at":1}\n\n\n`);
+    await appendFile(journalFile(), `{"kind":"note"}\n\n\n`);
     await playTurn(journal);
     await journal.commit();
     assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
+    await appendFile(journalFile(), `{"kind":"note","writer":"${journal.writer}","at":1}\n`);
+    await assert.rejects(
+      elsewhere().readTrajectory(REF),
+      /a kind that this version knows, got "note"/,
+    );
   });
 });
 
