@@ -13,8 +13,10 @@ import type { Started } from '../client/start-batch.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
+import type { WatchOptions } from '../client/watch.js';
 import { refusalOf, watchBatch } from '../client/watch.js';
 import { stackAt } from '../dev/folder-claim.js';
+import { whySilent } from '../dev/running-stack.js';
 import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
@@ -228,10 +230,17 @@ async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
   }
 }
 
-/** A worker of the stack in this folder needs nobody to start it. */
-async function remedyOf({ server, config }: Sought): Promise<{ remedy?: string }> {
+/** A worker of the stack in this folder needs nobody to start it, and its server's disk is here. */
+async function remedyOf({
+  server,
+  config,
+}: Sought): Promise<Pick<WatchOptions, 'remedy' | 'whySilent'>> {
   const stack = await stackAt(config ?? DEFAULT_FILE, server.options.address);
-  return stack === null ? {} : { remedy: 'the stack of this folder restarts one that ends' };
+  if (stack === null) return {};
+  return {
+    remedy: 'the stack of this folder restarts one that ends',
+    whySilent: () => whySilent(path.dirname(stack.settings)),
+  };
 }
 
 export async function stopCommand(args: string[]): Promise<number> {

@@ -210,7 +210,8 @@ export function silenceOf(
   // Exhausted: earlier queries still wait for the worker. Parts of a server report their timeouts under any code.
   const isSlow = [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED].includes(code);
   if (isSlow || /deadline|timed out/i.test(details)) return null;
-  if (code === UNAVAILABLE) return `waiting for the Temporal server at ${address}${because(details)}`;
+  if (code === UNAVAILABLE)
+    return `waiting for the Temporal server at ${address}${because(details)}`;
   // The server says it of a task queue that nobody has polled for minutes.
   const isUnpolled = code === FAILED_PRECONDITION && details.includes('no poller');
   return isUnpolled ? noWorkerFor(workflowId, taskQueue) : details;
@@ -220,10 +221,14 @@ export function silenceOf(
 const LAST_ERROR = /Last error: (?:Error: )?(.*?)(?:\. Resolution note: .*)?$/s;
 const AT_TIME = / \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g;
 
+/** The server's own words where its database does not answer. */
+const UNKNOWN_SHARD = 'shard status unknown';
+
 function because(details: string): string {
   const [, last = details] = LAST_ERROR.exec(details) ?? [];
   const why = last.replaceAll(AT_TIME, '').trim();
-  return why === '' ? '' : `: ${why}`;
+  if (why === '') return '';
+  return `: ${why}${why === UNKNOWN_SHARD ? ' (it has just started, or cannot write its database)' : ''}`;
 }
 
 /** How many tasks wait for slots of the workers that play rollouts, about; absent: the server does not say. */

@@ -11,16 +11,25 @@ export interface WatchOptions extends Omit<FollowOptions, 'look'> {
   batch: BatchHandle;
   /** For a batch that Temporal has lost: what is left of it, for the user. */
   whyForgotten?: () => Promise<string>;
+  /** Why nobody answers, as far as this machine shows it; null: it shows nothing. */
+  whySilent?: () => Promise<string | null>;
 }
 
 /** The board of a batch until it has ended, then its result or why it has none. */
 export async function watchBatch({
   batch,
   whyForgotten,
+  whySilent = () => Promise.resolve(null),
   ...options
 }: WatchOptions): Promise<Watched> {
   const { batchId, screen, signal } = options;
-  const { ended, isKnown, progress } = await followBatch({ ...options, look: batch.look });
+  const look: FollowOptions['look'] = async (tell) => {
+    const found = await batch.look(tell);
+    const why = found.closed || found.progress !== null ? null : await whySilent();
+    if (why === null) return found;
+    return { ...found, trouble: found.trouble === null ? why : `${why}: ${found.trouble}` };
+  };
+  const { ended, isKnown, progress } = await followBatch({ ...options, look });
   if (ended === 'aborted') return { left: { isKnown } };
   const outcome = await awaitOutcome(batch, { say: screen.say, signal });
   if (outcome === null) return { left: { isKnown } };

@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { replaceFile } from '../platform/files.js';
+import { isFull, replaceFile } from '../platform/files.js';
 
 /** What a running stack says of itself, in `stack.json` of its folder. Whoever holds the folder's claim writes it. */
 export interface RunningStack {
@@ -35,6 +35,12 @@ export async function sayRunning(folder: string, stack: RunningStack): Promise<v
 }
 
 export const forgetRunning = (folder: string): Promise<void> => rm(fileIn(folder), { force: true });
+
+/** Why the server of the stack in this folder may be silent; null: the folder does not show it. */
+export const whySilent = async (folder: string): Promise<string | null> =>
+  (await isFull(folder))
+    ? `the disk of ${folder} is full, where the server has its database`
+    : null;
 
 /** null: it says nothing, because none runs, or it starts or ends. */
 export async function whatRuns(folder: string): Promise<RunningStack | null> {

@@ -15,6 +15,7 @@ import { commandLines, linesToCopy } from './lines-to-copy.js';
 import { putPrograms } from './programs-folder.js';
 import { inSession, throwIfPartFailed } from './session.js';
 import type { RunningStack } from './running-stack.js';
+import { whySilent } from './running-stack.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
 import { tend } from './tend.js';
@@ -171,7 +172,10 @@ async function runBatch(session: Session, played: Played): Promise<number> {
   const request = JSON.parse(await readFile(file, 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
   const remedy = 'one that ends is restarted by itself';
-  const outcome = await watchBatch({ batchId, batch, screen, signal, remedy });
+  const outcome = await watchBatch({
+    ...{ batchId, batch, screen, signal, remedy },
+    whySilent: () => whySilent(path.dirname(stack.settings)),
+  });
   screen.say(`  Web UI\n  ${batchLink({ ...stack, batchId })}`);
   if ('left' in outcome) {
     screen.say(howToContinue(played));

@@ -247,6 +247,15 @@ export async function whyNoSpace(error: unknown): Promise<string | null> {
     : `all inodes of the file system are used (df -i ${path.dirname(file)}), so no file can be made, however much room is left`;
 }
 
+/** A database needs room for more than a line. */
+const LEAST_ROOM = 2 ** 20;
+
+/** Whether nothing more can be written to the directory's disk; false, too, where nobody knows. */
+export async function isFull(directory: string): Promise<boolean> {
+  const disk = await statfs(directory).catch(() => null);
+  return disk !== null && (disk.bavail * disk.bsize < LEAST_ROOM || inodesOf(disk) === 0);
+}
+
 /** A block of any usual file system. */
 const TRIED_BYTES = 4096;
 

@@ -101,6 +101,10 @@ test('a server that cannot be reached is waited for with the last reason, in the
       'Name resolution failed for target dns:host:7233',
       ': Name resolution failed for target dns:host:7233',
     ],
+    [
+      'shard status unknown',
+      ': shard status unknown (it has just started, or cannot write its database)',
+    ],
     ['No connection established', ': No connection established'],
     ['', ''],
   ] as const)
