@@ -154,7 +154,9 @@ async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
         except WorkflowUpdateFailedError as error:
             if _is_cut_off(error):
                 raise Gone from error
-            raise fault_of(error) from None
+            if not _is_unprocessed(error):
+                raise fault_of(error) from None
+            await asyncio.sleep(FIRST_PAUSE_S)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise Gone from error
@@ -193,7 +195,7 @@ async def ask_or_start(
         try:
             return await patiently(attempt)
         except WorkflowUpdateFailedError as error:
-            if not _is_cut_off(error):
+            if not (_is_cut_off(error) or _is_unprocessed(error)):
                 raise fault_of(error) from None
             await asyncio.sleep(FIRST_PAUSE_S)
         except RPCError as error:
@@ -244,8 +246,16 @@ async def _raise_fault_of(run: Handle) -> None:
 
 def _is_cut_off(error: WorkflowUpdateFailedError) -> bool:
     """The run ended, or continued in a new one, before it had answered."""
-    cause = error.cause
-    return isinstance(cause, ApplicationError) and cause.type == "AcceptedUpdateCompletedWorkflow"
+    return _type_of(error) == "AcceptedUpdateCompletedWorkflow"
+
+
+def _is_unprocessed(error: WorkflowUpdateFailedError) -> bool:
+    """A worker returned the task without a word of the update; the server refuses it in its place."""
+    return _type_of(error) == "UnprocessedUpdate"
+
+
+def _type_of(error: WorkflowUpdateFailedError) -> Optional[str]:
+    return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
 async def query(handle: Handle, name: str) -> Any:

@@ -130,15 +130,19 @@ async function givenTo(verb: string, values: Record<string, string | undefined>)
 async function publish(policy: PolicyClient, input: object): Promise<number> {
   const screen = createScreen(process.stdout, process.env);
   const over = new AbortController();
-  void follow({
-    // The workflow may be starting, or its worker unavailable: the board shows the last known state.
-    look: () => policy.status().catch(() => null),
-    draw: (status) => {
-      if (status !== null) screen.show((style) => cutLines(policyTable(status, Date.now()), style));
-      return false;
-    },
-    signal: over.signal,
-  });
+  // Where nobody looks, nothing is asked: a worker that has just started and gets a question with an update may leave the
+  // update out.
+  if (screen.live)
+    void follow({
+      // The workflow may be starting, or its worker unavailable: the board shows the last known state.
+      look: () => policy.status().catch(() => null),
+      draw: (status) => {
+        if (status !== null)
+          screen.show((style) => cutLines(policyTable(status, Date.now()), style));
+        return false;
+      },
+      signal: over.signal,
+    });
   const close = (): void => {
     over.abort();
     screen.close();

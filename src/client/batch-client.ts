@@ -17,6 +17,7 @@ import {
   openServer,
   openServerToLook,
   silenceOf,
+  updated,
 } from './server.js';
 import type { BatchStart, Started } from './start-batch.js';
 import { completedRun, startOrJoin } from './start-batch.js';
@@ -297,9 +298,12 @@ function steering({
     },
     setMaxInFlight: async (batchId, max_in_flight) => {
       const handle = client.workflow.getHandle(batchId);
-      await within(CALL_MS, () =>
-        handle.executeUpdate('set_max_in_flight', { args: [{ max_in_flight }] }),
-      );
+      const ask = () =>
+        handle.startUpdate('set_max_in_flight', {
+          args: [{ max_in_flight }],
+          waitForStage: 'ACCEPTED',
+        });
+      await updated({ client }, { workflowId: batchId, start: () => within(CALL_MS, ask) });
     },
   };
 }

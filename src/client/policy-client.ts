@@ -1,9 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  WithStartWorkflowOperation,
-  WorkflowUpdateRPCTimeoutOrCancelledError,
-} from '@temporalio/client';
+import type { WorkflowUpdateHandle } from '@temporalio/client';
+import { WithStartWorkflowOperation } from '@temporalio/client';
 import type {
   BeginAnswer,
   PolicyInput,
@@ -16,7 +13,7 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { preview } from '../model/problems.js';
 import { servicesOf } from '../temporal/pollers.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, answered, checkSize, connectServer, query } from './server.js';
+import { CALL_MS, checkSize, connectServer, query, updated } from './server.js';
 
 /** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
@@ -46,8 +43,6 @@ export interface PolicyAnswers {
 }
 export type PolicyUpdate = keyof PolicyAnswers;
 
-const ASK_AGAIN_MS = 1000;
-
 export async function connectPolicy(
   address: ServerAddress,
   { service, task_queue }: { service: string; task_queue: string },
@@ -62,22 +57,18 @@ export async function connectPolicy(
   ): Promise<PolicyAnswers[N]> => {
     checkSize(name, input);
     await checkService(server, { service, task_queue });
-    const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
-      ...start,
-      workflowIdConflictPolicy: 'USE_EXISTING',
-    });
     // Updates have no id, because Temporal would remember a failure under it. Version or ticket identifies them.
-    const asked = await answered(workflowId, () =>
-      server.within(CALL_MS, () =>
-        server.client.workflow.startUpdateWithStart(name, {
-          args: [input],
-          updateId: randomUUID(),
-          waitForStage: 'ACCEPTED',
-          startWorkflowOperation,
+    const ask = (): Promise<WorkflowUpdateHandle<PolicyAnswers[N]>> =>
+      server.client.workflow.startUpdateWithStart(name, {
+        args: [input],
+        updateId: randomUUID(),
+        waitForStage: 'ACCEPTED',
+        startWorkflowOperation: new WithStartWorkflowOperation('policy', {
+          ...start,
+          workflowIdConflictPolicy: 'USE_EXISTING',
         }),
-      ),
-    );
-    return (await patiently(() => asked.result())) as PolicyAnswers[N];
+      });
+    return await updated(server, { workflowId, start: () => server.within(CALL_MS, ask) });
   };
   return {
     publish: (input) => update('publish', input),
@@ -95,18 +86,6 @@ export async function connectPolicy(
     status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
     close: server.close,
   };
-}
-
-/** An accepted update lasts as long as its engines need; a server that is busy or away meanwhile is asked again. */
-async function patiently<T>(result: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await result();
-    } catch (error) {
-      if (!(error instanceof WorkflowUpdateRPCTimeoutOrCancelledError)) throw error;
-      await sleep(ASK_AGAIN_MS);
-    }
-  }
 }
 
 /** A workflow of a service that no worker has would only fail. Without an answer, it says so itself. */

@@ -1,9 +1,13 @@
-import type { ConnectionOptions } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionOptions, WorkflowUpdateHandle } from '@temporalio/client';
 import {
+  ApplicationFailure,
   Client,
   Connection,
   QueryRejectedError,
   ServiceError,
+  WorkflowFailedError,
+  WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   isGrpcServiceError,
 } from '@temporalio/client';
@@ -176,6 +180,70 @@ export async function answered<T>(workflowId: string, call: () => Promise<T>): P
   }
 }
 
+const ASK_AGAIN_MS = 1000;
+
+/**
+ * What the server itself answers an update with that no run has answered, as in Python's connection.py: the run ended,
+ * or continued in a new one; or a worker returned its task without a word of the update.
+ */
+const UNANSWERED = new Set(['AcceptedUpdateCompletedWorkflow', 'UnprocessedUpdate']);
+
+/**
+ * The answer of an update that may be repeated; `start` sends it, and again if the server says that no run has answered
+ * it. Rejects with the workflow's refusal, or with the fault by which a run ended itself: the next one would, too.
+ */
+export async function updated<T>(
+  { client }: Pick<Server, 'client'>,
+  { workflowId, start }: { workflowId: string; start: () => Promise<WorkflowUpdateHandle<T>> },
+): Promise<T> {
+  for (;;) {
+    const asked = await answered(workflowId, start);
+    try {
+      return await patiently(() => asked.result());
+    } catch (error) {
+      const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
+      const type = cause instanceof ApplicationFailure ? (cause.type ?? '') : '';
+      if (!UNANSWERED.has(type)) throw error;
+      const { workflowRunId: run } = asked;
+      if (type !== 'UnprocessedUpdate') await throwOwnFault(client, { workflowId, run });
+    }
+    await sleep(ASK_AGAIN_MS);
+  }
+}
+
+/** An accepted update lasts as long as its engines need; a server that is busy or away meanwhile is asked again. */
+async function patiently<T>(result: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await result();
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      await sleep(ASK_AGAIN_MS);
+    }
+  }
+}
+
+/** Whether the server may answer the same call later, as in Python's connection.py. */
+function isAway(error: unknown): boolean {
+  if (error instanceof WorkflowUpdateRPCTimeoutOrCancelledError) return true;
+  const cause: unknown = error instanceof ServiceError ? error.cause : error;
+  if (!isGrpcServiceError(cause) || cause.details.includes('larger than max')) return false;
+  return [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, UNAVAILABLE].includes(
+    cause.code,
+  );
+}
+
+/** Of a run that has ended. One that was terminated, cancelled or continued may be asked again. */
+async function throwOwnFault(
+  client: Client,
+  { workflowId, run }: { workflowId: string; run: string | undefined },
+): Promise<void> {
+  const handle = client.workflow.getHandle(workflowId, run, { followRuns: false });
+  const ended: unknown = await handle.result().catch((error: unknown) => error);
+  if (ended instanceof WorkflowFailedError && ended.cause instanceof ApplicationFailure)
+    throw ended.cause;
+}
+
 /** Why the server itself asks no worker; null: it says nothing of the kind. */
 function refusedByServer(error: unknown, workflowId: string): string | null {
   // The only reason for which it does that unasked.
@@ -194,8 +262,7 @@ const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
 
 /** Codes of gRPC. */
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
-const FAILED_PRECONDITION = 9;
-const UNAVAILABLE = 14;
+const [FAILED_PRECONDITION, ABORTED, UNAVAILABLE] = [9, 10, 14];
 
 /** Why a workflow or its server gave no answer, for people; null: it is only slow. */
 export function silenceOf(

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { WorkflowUpdateHandle } from '@temporalio/client';
 import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
 import { whyTaskFails } from '../temporal/failing-task.js';
 import { isOpen, whyDelayed, whyPaused } from '../temporal/workflow-status.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, answered, connectServer, query, queuedFor } from './server.js';
+import { CALL_MS, connectServer, query, queuedFor, updated } from './server.js';
 
 export interface StreamLook {
   progress: StreamProgress;
@@ -36,16 +37,16 @@ export async function connectStream(address: ServerAddress, id: string): Promise
     look: () => look(id, server),
     forget: async (through) => {
       // A worker accepts at once; the deletion may take long.
-      const update = await answered(id, () =>
-        server.within(CALL_MS, () =>
-          handle.startUpdate<{ kept_from: number }, [{ through: number }]>('forget', {
-            args: [{ through }],
-            updateId: randomUUID(),
-            waitForStage: 'ACCEPTED',
-          }),
-        ),
-      );
-      return await update.result();
+      const ask = (): Promise<WorkflowUpdateHandle<{ kept_from: number }>> =>
+        handle.startUpdate('forget', {
+          args: [{ through }],
+          updateId: randomUUID(),
+          waitForStage: 'ACCEPTED',
+        });
+      return await updated(server, {
+        workflowId: id,
+        start: () => server.within(CALL_MS, ask),
+      });
     },
     stop: async () => {
       await server.within(CALL_MS, () => handle.signal('stop'));

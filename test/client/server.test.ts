@@ -1,15 +1,21 @@
 /** Who does not answer: the server, the worker, or nobody that is known. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { Client, WorkflowUpdateHandle } from '@temporalio/client';
 import {
+  ApplicationFailure,
   QueryRejectedError,
   ServiceError,
+  TerminatedFailure,
+  WorkflowFailedError,
+  WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
+import proto from '@temporalio/proto';
 import type { Found } from '../../src/client/progress.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
-import { answered, onLoopback, silenceOf } from '../../src/client/server.js';
+import { answered, onLoopback, silenceOf, updated } from '../../src/client/server.js';
 import type { OwnServer } from '../harness/dev-server.js';
 import { startOwnServer } from '../harness/dev-server.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
@@ -62,6 +68,63 @@ describe('the error of a call that no worker answers', () => {
       refusal,
     );
     assert.equal(await answered('b', () => Promise.resolve(5)), 5);
+  });
+});
+
+/** The server's answer to an update, in its words. */
+const refusedBy = (type: string): WorkflowUpdateFailedError =>
+  new WorkflowUpdateFailedError('failed', ApplicationFailure.create({ type, message: type }));
+
+/** An update whose runs answer so, one after the other; the first one has ended so. */
+function asking(answers: readonly (Error | 5)[], ended: Error | null = null) {
+  let asks = 0;
+  let results = 0;
+  const settled = (answer: Error | 5 | undefined | null) =>
+    answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+  const start = () => {
+    asks += 1;
+    const result = () => settled(answers[results++]);
+    return Promise.resolve({ workflowRunId: 'r', result } as WorkflowUpdateHandle<number>);
+  };
+  const getHandle = () => ({ result: () => settled(ended) });
+  const client = { workflow: { getHandle } } as unknown as Client;
+  return { asks: () => asks, answer: updated({ client }, { workflowId: 'b', start }) };
+}
+
+describe('an update that may be repeated', { concurrency: 4 }, () => {
+  const [cut, unprocessed] = ['AcceptedUpdateCompletedWorkflow', 'UnprocessedUpdate'].map(
+    refusedBy,
+  );
+
+  test('is sent again where no run has answered it', async () => {
+    const { answer, asks } = asking([unprocessed!, cut!, 5], new TerminatedFailure('by hand'));
+    assert.deepEqual([await answer, asks()], [5, 3]);
+  });
+
+  test('is not sent again to a workflow that fails by itself', async () => {
+    const fault = ApplicationFailure.create({ message: 'service: expected default, got x' });
+    const { answer, asks } = asking([cut!, 5], new WorkflowFailedError('f', fault, 'TIMEOUT'));
+    await assert.rejects(answer, fault);
+    assert.equal(asks(), 1);
+  });
+
+  test('is not sent again where the workflow refuses it', async () => {
+    const refused = refusedBy('PolicyUpdateFailed');
+    const { answer, asks } = asking([refused, 5]);
+    await assert.rejects(answer, refused);
+    assert.equal(asks(), 1);
+  });
+
+  test('is waited for while the server is away, and not sent again', async () => {
+    const { answer, asks } = asking([
+      failed(14, 'connect ECONNREFUSED'),
+      new WorkflowUpdateRPCTimeoutOrCancelledError('Deadline exceeded'),
+      failed(8, 'namespace rate limit exceeded'),
+      5,
+    ]);
+    assert.deepEqual([await answer, asks()], [5, 1]);
+    const large = failed(8, 'grpc: received message larger than max');
+    await assert.rejects(asking([large, 5]).answer, large);
   });
 });
 
@@ -153,6 +216,57 @@ describe('a look at a batch', () => {
       assert.equal(of?.taskQueue, 'q');
       assert.ok(of.ago_s < 60);
     }
+  });
+
+  test('an update whose task a worker returns without a word of it reaches the next one', async () => {
+    const { workflowService, connection, options, workflow } = server.client;
+    const handle = await workflow.start('policy', { workflowId: 'p', taskQueue: 'of-p' });
+    const poll = {
+      namespace: options.namespace,
+      taskQueue: { name: 'of-p' },
+      identity: 'forgetful',
+    };
+    /** Returns the next task, with this answer to its updates. */
+    const next = async (refusal: string | null): Promise<number> => {
+      const { taskToken, messages } = await connection.withDeadline(Date.now() + PATIENCE_MS, () =>
+        workflowService.pollWorkflowTaskQueue(poll),
+      );
+      const { Rejection } = proto.temporal.api.update.v1;
+      const refused = messages.map(({ id = null, protocolInstanceId = null }) => ({
+        id: `${id}/refused`,
+        protocolInstanceId,
+        body: {
+          type_url: 'type.googleapis.com/temporal.api.update.v1.Rejection',
+          value: Rejection.encode({
+            rejectedRequestMessageId: id,
+            failure: { message: refusal, applicationFailureInfo: { type: 'Refused' } },
+          }).finish(),
+        },
+      }));
+      await workflowService.respondWorkflowTaskCompleted({
+        namespace: options.namespace,
+        taskToken,
+        commands: [],
+        messages: refusal === null ? [] : refused,
+      });
+      return messages.length;
+    };
+    await next(null);
+    let asks = 0;
+    const answer = updated(server, {
+      workflowId: 'p',
+      start: () => {
+        asks += 1;
+        return handle.startUpdate('publish', { args: [{}], waitForStage: 'ACCEPTED' });
+      },
+    });
+    const refused = assert.rejects(answer, (error: Error) =>
+      /^no$/.test(String(error.cause && (error.cause as Error).message)),
+    );
+    assert.equal(await next(null), 1);
+    assert.equal(await next('no'), 1);
+    await refused;
+    assert.equal(asks, 2);
   });
 
   test('says at once that the server cannot be reached', async () => {

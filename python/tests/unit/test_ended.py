@@ -14,7 +14,7 @@ from unittest import mock
 import durable_rollouts
 from durable_rollouts import aio, connection
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.converter import default as default_converter
 from temporalio.exceptions import ApplicationError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -122,6 +122,14 @@ class WorkflowTask(unittest.TestCase):
             workflow.attempts = 7
             with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow; a repaired worker continues it; or temporal"):
                 asyncio.run(cls(workflow, "run-7").progress())
+
+
+class Update(unittest.TestCase):
+    def test_that_no_worker_has_processed_is_asked_for_again(self):
+        workflow = Workflow(RUNNING)
+        unprocessed = WorkflowUpdateFailedError(ApplicationError("not processed", type="UnprocessedUpdate"))
+        workflow.execute_update = mock.AsyncMock(side_effect=[unprocessed, {"version": 1}])
+        self.assertEqual(asyncio.run(connection.ask(workflow, "next_step", {"step": 3})), {"version": 1})
 
 
 class Paused(unittest.TestCase):

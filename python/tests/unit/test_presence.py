@@ -10,6 +10,7 @@ from temporalio.converter import default as default_converter
 from temporalio.exceptions import ApplicationError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
+UNPROCESSED = WorkflowUpdateFailedError(ApplicationError("not processed", type="UnprocessedUpdate"))
 CUT_OFF = WorkflowUpdateFailedError(ApplicationError("ended", type="AcceptedUpdateCompletedWorkflow"))
 
 
@@ -41,6 +42,8 @@ class Server:
         if not self.ends:
             return {"version": 18}
         cause = self.ends.pop(0)
+        if cause is UNPROCESSED:
+            raise UNPROCESSED
 
         async def result(follow_runs):
             raise WorkflowFailureError(cause=cause)
@@ -81,6 +84,10 @@ class Service(unittest.TestCase):
 
     def test_whose_policy_was_terminated_meanwhile_is_started_again(self):
         server = Server(None, ends=[TerminatedError("by hand")])
+        self.assertEqual((publish(server), server.starts), ({"version": 18}, 2))
+
+    def test_whose_worker_returned_the_task_without_a_word_of_the_update_is_asked_again(self):
+        server = Server(None, ends=[UNPROCESSED])
         self.assertEqual((publish(server), server.starts), ({"version": 18}, 2))
 
 
