@@ -44,7 +44,7 @@ class StructuredOutputs(TypedDict, total=False):
 
 
 class GenerationSettings(TypedDict, total=False):
-    """How replies are sampled. All of it is sent, so no default of a server changes a distribution.
+    """How the policy is sampled. All of it is sent, so no default of a server changes a distribution.
 
     service: a key of ``generation`` in temporal.yaml (default ``"default"``)
     model: the served name; None: the service's own
@@ -153,8 +153,7 @@ class Refill(TypedDict):
 
 
 class BatchRequest(TypedDict):
-    """A batch: these samples, ``num_repeats`` rollouts each. Only ``samples`` is required; docs/batches.md explains each
-    field.
+    """A batch: these samples, ``num_repeats`` rollouts each. Only ``samples`` is required; docs/batches.md explains each field.
 
         request: BatchRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8}
 
@@ -266,8 +265,8 @@ class RolloutSettings(TypedDict, total=False):
 
 
 class StreamRequest(TypedDict):
-    """A batch without end, delivered step by step. ``samples`` and ``groups_per_step`` are required; docs/stream.md
-    explains each field.
+    """A batch without end, delivered step by step. ``samples`` and ``groups_per_step`` are required; docs/stream.md explains
+    each field.
 
         request: StreamRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8, "groups_per_step": 32}
 

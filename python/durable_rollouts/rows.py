@@ -301,8 +301,8 @@ class Failure(TypedDict):
 
 
 class RowColumns(TypedDict):
-    """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns; docs/training-data.md says what
-    to train on.
+    """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's own columns; docs/training-data.md says what to
+    train on.
 
         columns = cast(RowColumns, row)
 

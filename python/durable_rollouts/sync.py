@@ -5,23 +5,10 @@ from __future__ import annotations
 
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Type, Union
-
 from typing_extensions import Unpack
-
 from . import aio
 from .aio.transfer import CALL_S, WeightSyncClient
-from .answers import (
-    BatchProgress,
-    BatchResult,
-    Failures,
-    HeldEngine,
-    Limits,
-    PolicySleep,
-    PolicyState,
-    PolicyStatus,
-    PublishResult,
-    StreamProgress,
-)
+from .answers import BatchProgress, BatchResult, Failures, HeldEngine, Limits, PolicySleep, PolicyState, PolicyStatus, PublishResult, StreamProgress
 from .arrow import Sequences
 from .collective import Init
 from .listing import Listed
@@ -351,12 +338,7 @@ class Batch:
 
             batch.set_limits(rollout_timeout="2h")
         """
-        return run(self._aio.set_limits(
-            max_rollout_turns=max_rollout_turns,
-            max_new_tokens=max_new_tokens,
-            max_seq_len=max_seq_len,
-            rollout_timeout=rollout_timeout,
-        ))
+        return run(self._aio.set_limits(max_rollout_turns=max_rollout_turns, max_new_tokens=max_new_tokens, max_seq_len=max_seq_len, rollout_timeout=rollout_timeout))
 
     def __repr__(self) -> str:
         return repr(self._aio)
@@ -472,12 +454,7 @@ class Stream:
 
             batch.set_limits(rollout_timeout="2h")
         """
-        return run(self._aio.set_limits(
-            max_rollout_turns=max_rollout_turns,
-            max_new_tokens=max_new_tokens,
-            max_seq_len=max_seq_len,
-            rollout_timeout=rollout_timeout,
-        ))
+        return run(self._aio.set_limits(max_rollout_turns=max_rollout_turns, max_new_tokens=max_new_tokens, max_seq_len=max_seq_len, rollout_timeout=rollout_timeout))
 
     def __repr__(self) -> str:
         return repr(self._aio)
@@ -543,21 +520,7 @@ class Policy:
 
         docs/weights.md has the rules.
         """
-        return run(self._aio.publish(
-            version,
-            weights,
-            mode=mode,
-            cache=cache,
-            order=order,
-            max_unavailable=max_unavailable,
-            quorum=quorum,
-            probe=probe,
-            pause_limit=pause_limit,
-            drain_limit=drain_limit,
-            keep_adapters=keep_adapters,
-            holder=holder,
-            take_over=take_over,
-        ))
+        return run(self._aio.publish(version, weights, mode=mode, cache=cache, order=order, max_unavailable=max_unavailable, quorum=quorum, probe=probe, pause_limit=pause_limit, drain_limit=drain_limit, keep_adapters=keep_adapters, holder=holder, take_over=take_over))
 
     def release(self, holder: str) -> PolicyState:
         """Lets others bring weights: at the end of a training, or for a trainer that is gone.
@@ -623,25 +586,7 @@ class Policy:
 
         docs/weights.md has the rules.
         """
-        return Transfer(self._aio.transfer(
-            version,
-            holder=holder,
-            take_over=take_over,
-            checkpoint=checkpoint,
-            only=only,
-            base=base,
-            mode=mode,
-            cache=cache,
-            groups=groups,
-            quorum=quorum,
-            probe=probe,
-            tolerance=tolerance,
-            same=same,
-            pause_limit=pause_limit,
-            stall_limit=stall_limit,
-            code=code,
-            own_label=own_label,
-        ))
+        return Transfer(self._aio.transfer(version, holder=holder, take_over=take_over, checkpoint=checkpoint, only=only, base=base, mode=mode, cache=cache, groups=groups, quorum=quorum, probe=probe, tolerance=tolerance, same=same, pause_limit=pause_limit, stall_limit=stall_limit, code=code, own_label=own_label))
 
     def sleep(self, *, holder: str, level: Literal[1, 2] = 1, until: str = "10m") -> PolicySleep:
         """Puts the engines to sleep, so that this process may have their memory. Rollouts wait, and lose no token.

@@ -5,7 +5,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from names import INNER, MODULES, WIDER, Named, Whole
+from names import INNER, MODULES, TEXTS, WIDER, Whole
 
 WIDTH = 120
 PLAIN = {"string": "str", "boolean": "bool", "integer": "int", "number": "float", "null": "None"}
@@ -27,14 +27,15 @@ class Writer:
     def text(self, module: str) -> str:
         self.module, self.classes, self.used = module, {}, set()
         constants = []
-        for whole in MODULES[module].dictionaries:
+        for whole in MODULES[module]:
             schema = self.schema(whole)
             self.add(schema, whole.name, whole.text or sentence(schema["description"]))
-            if whole.defaults is not None:
-                value = literal(defaults_of(schema))
-                constants.append(f'{whole.defaults}: Dict[str, Any] = {value}\n"""The defaults of ``{whole.name}``."""\n')
+            defaults = defaults_of(schema)
+            if defaults:
+                constant = f"{re.sub('Request|Settings', '', whole.name).upper()}_DEFAULTS: Dict[str, Any] = {literal(defaults)}"
+                constants.append(f'{constant}\n"""The defaults of ``{whole.name}``."""\n')
         body = "\n\n".join([*self.classes.values(), *constants])
-        lines = [docstring(MODULES[module].text, ""), ""]
+        lines = [docstring(TEXTS[module], ""), ""]
         for place, names in (("typing", TYPING), ("typing_extensions", EXTENSIONS)):
             needed = [name for name in names if re.search(rf"(?<![.\w]){name}\b", code_of(body))]
             lines += [f"from {place} import {', '.join(needed)}", ""]
@@ -103,10 +104,9 @@ class Writer:
         kinds = [one for one in schema["properties"].values() if "const" in one and isinstance(one["const"], str)]
         kind = kinds[0] if kinds else None
         where = place.replace("[]", "")
-        named = INNER.get(f"{where}.{kind['const']}" if kind else where, Named())
+        name, _, about = INNER.get(f"{where}.{kind['const']}" if kind else where, "").partition(": ")
         own = camel(kind["const"] if kind else place.rpartition(".")[2])
-        about = named.text or sentence(kind.get("description", text) if kind else text)
-        return self.add(schema, named.name or own, about)
+        return self.add(schema, name or own, about or sentence(kind["description"] if kind else text))
 
 
 def camel(field: str) -> str:

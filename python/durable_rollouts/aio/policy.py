@@ -34,6 +34,10 @@ class Policy:
         await self._service.check()
         self._service.hold(holder)
 
+    async def _changed(self, update: str, request: Mapping[str, Any]) -> PolicyState:
+        state: PolicyState = await self._service.update(update, request)
+        return state
+
     async def publish(
         self,
         version: int,
@@ -98,8 +102,7 @@ class Policy:
         """
         was_held = self._service.let_go(holder)
         named: ReleaseRequest = {"holder": {"name": holder, "incarnation": incarnation() if was_held else None}}
-        state: PolicyState = await self._service.update("release", named)
-        return state
+        return await self._changed("release", named)
 
     def transfer(
         self,
@@ -180,8 +183,7 @@ class Policy:
 
             client.policy().wake()
         """
-        state: PolicyState = await self._service.update("wake", given(locals()))
-        return state
+        return await self._changed("wake", given(locals()))
 
     async def attach(self, version: int, checkpoint: str) -> PolicyState:
         """Names files of weights that a trainer has sent: engines that are late or lost are loaded from there.
@@ -192,8 +194,7 @@ class Policy:
         Returns ``help(durable_rollouts.PolicyState)``. Raises ``PolicyUpdateFailed`` for another version than the
         record's. An unavailable server is waited for.
         """
-        state: PolicyState = await self._service.update("attach", given(locals()))
-        return state
+        return await self._changed("attach", given(locals()))
 
     async def engines(
         self,
@@ -219,8 +220,7 @@ class Policy:
         docs/engines.md has the rules.
         """
         request = {"owner": owner, "urls": list(urls), "replace": replace, "force": force}
-        state: PolicyState = await self._service.update("engines", request)
-        return state
+        return await self._changed("engines", request)
 
     async def join(
         self, url: str, *, control_url: Optional[str] = None, instance: Optional[str] = None
@@ -234,8 +234,7 @@ class Policy:
         Returns ``help(durable_rollouts.PolicyState)``, as soon as the record has it. Raises ``PolicyUpdateFailed`` for
         an URL that temporal.yaml does not allow.
         """
-        state: PolicyState = await self._service.update("join", given(locals()))
-        return state
+        return await self._changed("join", given(locals()))
 
     async def drain(self, url: str, *, drain_limit: str = "1m", force: bool = False) -> PolicyState:
         """An engine gets no new request, and leaves when its running ones have had their time.
@@ -246,8 +245,7 @@ class Policy:
 
         Returns ``help(durable_rollouts.PolicyState)``. Raises ``PolicyUpdateFailed`` for the last engine.
         """
-        state: PolicyState = await self._service.update("drain", given(locals()))
-        return state
+        return await self._changed("drain", given(locals()))
 
     async def leave(self, url: str, *, force: bool = False) -> PolicyState:
         """An engine leaves at once: what it runs goes on elsewhere.
@@ -257,8 +255,7 @@ class Policy:
 
         Returns ``help(durable_rollouts.PolicyState)``. Raises ``PolicyUpdateFailed`` for the last engine.
         """
-        state: PolicyState = await self._service.update("leave", given(locals()))
-        return state
+        return await self._changed("leave", given(locals()))
 
     async def status(self) -> PolicyStatus:
         """The record (version, target, replicas) and the last ten updates.
