@@ -26,13 +26,13 @@ npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
 
   --quick      one round of the two scenarios with 64 rollouts at once
   --only TEXT  only scenarios whose name contains TEXT: "at once", "slow" (five minutes), "observations"; the slice sizes are called "sizes"
-  --rounds N   rounds of each scenario, instead of ${ROUNDS}, or of one with slow turns
-  --large      slice sizes with ${SLICED.large} rollouts instead of ${SLICED.rollouts}, one round
+  --rounds N   rounds of each scenario, also of one with slow turns
+  --large      slice sizes with four times as many rollouts, one round
   --write      puts the tables into bench/README.md
 
-  --size         one batch of ${SIZE.rollouts} rollouts x ${SIZE.turns} turns on a server with a database file, as npm start has
-  --rollouts N   another size, a multiple of ${SIZE.repeats}
-  --memory SIZE  the worker's \`memory\`, instead of ${SIZE.memory}
+  --size         one batch of many rollouts on a server with a database file, as npm start has
+  --rollouts N   another size, a multiple of its repeats
+  --memory SIZE  another memory of the worker
   --json FILE    everything that was measured`;
 
 interface Options {

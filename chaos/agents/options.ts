@@ -12,7 +12,7 @@ export const USAGE = `npm run chaos:agents -- [--store KIND] [--seed N] [--rollo
   --seed N       of what is killed when; else a random one, which is printed
   --rollouts N   of programs that the worker starts; else 160
   --served N     of programs of a service; else a quarter of those
-  --only NAMES   kill only these: ${VICTIMS.join(', ')}
+  --only NAMES   kill only these: gateway, engine, worker, server
   --mini FILE    12 rollouts of mini-swe-agent, whose program this is, under two kills of the gateway
   --opencode FILE  likewise 6 of OpenCode
   --json FILE    the report as JSON into a file`;
