@@ -4,7 +4,10 @@ const room = (name, ...imports) => ({
   severity: 'error',
   comment: `${name} imports ${imports.length > 0 ? imports.join(', ') : 'nothing of the project'} and itself`,
   from: { path: `^${name}/` },
-  to: { path: '^(src|simulator|tools|gym|demos)/', pathNot: [name, ...imports].map((one) => `^${one}[/.]`) },
+  to: {
+    path: '^(src|simulator|tools|gym|demos)/',
+    pathNot: [name, ...imports].map((one) => `^${one}[/.]`),
+  },
 });
 
 /** What activities see of the services they use. */
@@ -69,6 +72,7 @@ module.exports = {
     room('demos', 'simulator', 'src/dev', 'src/client', 'src/workers', 'src/platform'),
     room(
       'gym',
+      'tools/temporal-cli',
       'src/client',
       'src/dev',
       'src/workers',
