@@ -140,7 +140,7 @@ describe('a worker', () => {
       namespace,
       searchAttributes: ['RolloutReward'],
     });
-    const slots = ['Loss', 'Score'].map((name) => [name, DOUBLE] as const);
+    const slots = ['Loss', 'Score', 'Step'].map((name) => [name, DOUBLE] as const);
     await operatorService.addSearchAttributes({
       namespace,
       searchAttributes: Object.fromEntries(slots),
