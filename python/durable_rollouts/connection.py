@@ -7,7 +7,7 @@ import atexit
 import logging
 import re
 import time
-from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, Type, TypeVar
+from typing import Any, Awaitable, Callable, Dict, Mapping, Optional, Tuple, Type, TypeVar
 
 from temporalio.client import (
     Client as TemporalClient,
@@ -23,10 +23,11 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import RawValue, WorkflowIDConflictPolicy
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfigProfile
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError, RPCStatusCode, ServiceClient
 
+from .certificates import Renewed, check_files, look, refused_certificate
 from .faults import NotFound, PolicyUpdateFailed, RolloutFault, UpdateRefused, fault_of
 from .kinds import check_type
 from .plain import plain, raw_json
@@ -78,11 +79,31 @@ class Paused(RolloutFault):
 
 
 async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
-    """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default."""
-    found = ClientConfig.load_client_connect_config(profile)
+    """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default. Files of
+    certificates and keys are read again when the server is away.
+    """
+
+    def read() -> Dict[str, Any]:
+        return _settings(address, namespace, profile)
+
+    async def again(settings: Mapping[str, Any]) -> ServiceClient:
+        return (await _connected({**settings, "target_host": found["target_host"]})).service_client
+
+    found = read()
+    client = await _connected(found)
+    config = client.config()
+    config["service_client"] = Renewed(client.service_client, found, read=read, connect=again, is_away=is_away)
+    return TemporalClient(**config)
+
+
+def _settings(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> Dict[str, Any]:
+    given = ClientConfigProfile.load(profile)
+    if given.tls is not None:
+        check_files(given.tls)
+    found: Dict[str, Any] = {**given.to_client_connect_config()}
     found["target_host"] = address or found.get("target_host") or "127.0.0.1:7233"
     found["namespace"] = namespace or found.get("namespace") or "default"
-    return await _connected(found)
+    return found
 
 
 async def connect_to(address: str, namespace: str) -> TemporalClient:
@@ -90,17 +111,31 @@ async def connect_to(address: str, namespace: str) -> TemporalClient:
     return await _connected({"target_host": address, "namespace": namespace})
 
 
-async def _connected(found: Any) -> TemporalClient:
+REFUSED_KEY = re.compile("Unauthenticated|PermissionDenied|authentication credentials|not have permission")
+"""What the SDK says where a server, or what is before it, does not accept a key."""
+
+
+async def _connected(found: Dict[str, Any]) -> TemporalClient:
     # Otherwise a thread of the SDK that still returns from a call may meet an interpreter that is gone, and crash it.
     atexit.unregister(_wait_at_exit)
     atexit.register(_wait_at_exit)
     try:
         return await TemporalClient.connect(**found)
     except RuntimeError as error:
+        host, said = found["target_host"], str(error)
         # The SDK's text has its own structures around the operating system's.
-        [why, *_] = re.findall(r'message: "([^"]+)"', str(error)) or [error]
+        [why, *_] = re.findall(r'message: "([^"]+)"', said) or [said]
+        if REFUSED_KEY.search(said):
+            remedy = "name a key that it accepts in TEMPORAL_API_KEY, or in temporal.toml"
+            raise ConnectionError(f"no connection to the Temporal server at {host}: {why}; {remedy}") from None
+        tls = found.get("tls", found.get("api_key") is not None)
+        seen = await asyncio.to_thread(look, host, tls) or refused_certificate(said)
+        if seen is not None:
+            raise ConnectionError(
+                f"no connection to the Temporal server at {host}: {seen.what}; {seen.remedy}"
+            ) from None
         raise ConnectionError(
-            f"no Temporal server at {found['target_host']}; start one (temporal-rollout up), or name it in TEMPORAL_ADDRESS: {why}"
+            f"no Temporal server at {host}; start one (temporal-rollout up), or name it in TEMPORAL_ADDRESS: {why}"
         ) from None
 
 

@@ -3,11 +3,11 @@ import { listTable } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/listed.js';
 import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
 import { openRuns } from '../client/list/runs.js';
-import { refusalIn } from '../client/server.js';
+import type { ServerAddress } from '../client/server.js';
+import { whyNot } from '../client/server.js';
 import { pageStyle } from '../client/screen.js';
 import { BatchResult } from '../model/results/result.js';
 import { Fault } from '../model/faults.js';
-import { describeError } from '../platform/errors.js';
 import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
@@ -35,8 +35,7 @@ export async function listCommand(args: string[]): Promise<number> {
   const { server } = await temporalSettings(values.config);
   const runs = openRuns(server);
   try {
-    const place = `the Temporal server at ${server.options.address}`;
-    const found = await unlessSilent(place, runs.list());
+    const found = await unlessSilent(server, runs.list());
     const { all, shown } = await withGivenStore(values.config, async (given) => {
       const store = given?.store ?? null;
       if (store === null) say(`${noStore(given)}, so this is what the Temporal server has`);
@@ -73,12 +72,13 @@ const noStore = (given: GivenStore | null): string =>
     : `${given.name} does not answer`;
 
 /** What the store has is shown without the server. */
-async function unlessSilent<T>(place: string, asked: Promise<T>): Promise<T | null> {
+async function unlessSilent<T>(server: ServerAddress, asked: Promise<T>): Promise<T | null> {
   try {
     return await asked;
   } catch (error) {
+    const { address, what, remedy, isFinal } = await whyNot(server, error);
     say(
-      `${place} does not answer, so this is what the store has: ${describeError(refusalIn(error) ?? error)}`,
+      `the Temporal server at ${address} does not answer, so this is what the store has: ${what}${isFinal ? `; ${remedy}` : ''}`,
     );
     return null;
   }

@@ -16,6 +16,7 @@ import {
   queuedFor,
   openServer,
   openServerToLook,
+  silenceAt,
   silenceOf,
   updated,
 } from './server.js';
@@ -139,8 +140,7 @@ async function look(
     if (isOtherDeployment(error)) throw error;
     if (error instanceof WorkflowNotFoundError)
       return { closed: true, progress: null, trouble: forgotten(batchId) };
-    const { address } = server;
-    const trouble = silenceOf(error, { address, workflowId: batchId });
+    const trouble = await silenceAt(server, { error, workflowId: batchId });
     return { closed: false, progress: null, trouble };
   }
 }
@@ -267,43 +267,49 @@ async function typeOf(id: string, { client, within }: Server): Promise<string | 
   }
 }
 
-function steering({
-  client,
-  within,
-}: Server): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
+function steering(
+  server: Server,
+): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
   return {
     stop: async (batchId) => {
-      const handle = client.workflow.getHandle(batchId);
-      await within(CALL_MS, () => handle.signal('stop')).catch((error: unknown) => {
-        if (!(error instanceof WorkflowNotFoundError)) throw error;
-        throw new Error(`no batch ${batchId} runs on this server`);
-      });
-      return await within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
+      const handle = server.client.workflow.getHandle(batchId);
+      await server
+        .within(CALL_MS, () => handle.signal('stop'))
+        .catch((error: unknown) => {
+          if (!(error instanceof WorkflowNotFoundError)) throw error;
+          throw new Error(`no batch ${batchId} runs on this server`);
+        });
+      return await server.within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
     },
     status: async (batchId) => {
       try {
-        const handle = client.workflow.getHandle(batchId);
-        return isOpen(await within(CALL_MS, () => handle.describe())) ? 'running' : 'ended';
+        const handle = server.client.workflow.getHandle(batchId);
+        return isOpen(await server.within(CALL_MS, () => handle.describe())) ? 'running' : 'ended';
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return null;
         throw error;
       }
     },
     cancel: async (batchId) => {
-      const handle = client.workflow.getHandle(batchId);
-      await within(CALL_MS, () => handle.cancel());
-      await within(CANCEL_MS, () => handle.result()).catch((error: unknown) => {
-        if (!(error instanceof WorkflowFailedError)) throw error;
-      });
+      const handle = server.client.workflow.getHandle(batchId);
+      await server.within(CALL_MS, () => handle.cancel());
+      await server
+        .within(CANCEL_MS, () => handle.result())
+        .catch((error: unknown) => {
+          if (!(error instanceof WorkflowFailedError)) throw error;
+        });
     },
     setMaxInFlight: async (batchId, max_in_flight) => {
-      const handle = client.workflow.getHandle(batchId);
+      const handle = server.client.workflow.getHandle(batchId);
       const ask = () =>
         handle.startUpdate('set_max_in_flight', {
           args: [{ max_in_flight }],
           waitForStage: 'ACCEPTED',
         });
-      await updated({ client }, { workflowId: batchId, start: () => within(CALL_MS, ask) });
+      await updated(server, {
+        workflowId: batchId,
+        start: () => server.within(CALL_MS, ask),
+      });
     },
   };
 }

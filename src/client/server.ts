@@ -17,7 +17,13 @@ import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
 import { backlogOf, lastSign, mayBeAlive } from '../temporal/pollers.js';
 import { oneDeployment } from '../activities/contract/one-deployment.js';
-import { ADDRESS_VARIABLE, DIRECT_CHANNEL, noServer } from '../temporal/server-address.js';
+import type { Unreached } from '../temporal/server-address.js';
+import {
+  ADDRESS_VARIABLE,
+  DIRECT_CHANNEL,
+  unreached,
+  whyUnreached,
+} from '../temporal/server-address.js';
 import { onTaskQueue, pausedText } from '../temporal/workflow-status.js';
 
 /** For connections to a server of this machine: fast reconnection after a restart. */
@@ -34,6 +40,10 @@ export interface ServerAddress {
   namespace: string;
   /** The setting that counts for its address, for messages. */
   address_from?: string;
+  /** Differs as soon as certificates or keys do. */
+  trust?: string;
+  /** The same with certificates and keys as they are now; throws if they cannot be read. */
+  again?: () => Pick<ServerAddress, 'options' | 'trust' | 'again'>;
   /** `temporal.task_queue` of the deployment whose workflows these are; absent: any one's. */
   taskQueue?: string;
 }
@@ -76,8 +86,11 @@ export interface Server {
   address: string;
   /** Of its deployment; absent: workflows of any deployment are reached. */
   taskQueue?: string;
-  client: Client;
+  /** It changes with the files of certificates and keys: ask for it at each call. */
+  readonly client: Client;
   within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
+  /** Why a call has failed that has not reached it. */
+  why: (error: unknown) => Promise<Unreached>;
   close: () => Promise<void>;
 }
 
@@ -85,16 +98,23 @@ export interface Server {
 export async function connectServer(server: ServerAddress): Promise<Server> {
   const refusal = await greet(server).then(
     () => null,
-    (error: unknown) => refusalIn(error),
+    async (error: unknown) => {
+      const why = await whyNot(server, error);
+      return why.isFinal || isRefused(error) ? why : null;
+    },
   );
-  const { options, address_from: setting = ADDRESS_VARIABLE } = server;
-  const place = { address: options.address, setting };
-  if (refusal !== null) throw noServer(refusal, place);
-  const connection = await Connection.connect(options).catch((cause: unknown) => {
-    throw noServer(cause, place);
+  if (refusal !== null) throw unreached(refusal);
+  const connection = await Connection.connect(server.options).catch(async (cause: unknown) => {
+    throw unreached(await whyNot(server, cause));
   });
-  return serverOn(connection, server);
+  return serverOn(server, { open: lazily, connection });
 }
+
+/** Why a call has failed that has not reached the server. */
+export const whyNot = (
+  { options, address_from: setting = ADDRESS_VARIABLE }: ServerAddress,
+  error: unknown,
+): Promise<Unreached> => whyUnreached(error, { ...options, setting });
 
 /** How long a server of this machine may take for an answer. */
 const GREET_MS = 2000;
@@ -116,27 +136,58 @@ export const answers = (server: ServerAddress): Promise<boolean> =>
     () => false,
   );
 
-/** The refusal of a connection: no process listens there. null: the error is another one, and may pass. */
-export function refusalIn(error: unknown): Error | null {
-  const [, refusal] = /(connect ECONNREFUSED \S*\w)/.exec(describeError(error)) ?? [];
-  return refusal === undefined ? null : new Error(refusal);
-}
+/** No process listens there. false: the error is another one, and may pass. */
+const isRefused = (error: unknown): boolean => /connect ECONNREFUSED/.test(describeError(error));
 
 /** For callers that wait for a server: calls fail while it does not answer. */
-export const openServer = (server: ServerAddress): Server =>
-  serverOn(Connection.lazy(server.options), server);
+export const openServer = (server: ServerAddress): Server => serverOn(server, { open: lazily });
 
 /** For callers that ask again and again: a call fails as soon as the server cannot be reached. */
 export const openServerToLook = (server: ServerAddress): Server =>
-  serverOn(Connection.lazy({ ...server.options, interceptors: [] }), server);
+  serverOn(server, { open: (options) => lazily({ ...options, interceptors: [] }) });
 
-const serverOn = (
-  connection: Connection,
-  { options, namespace, taskQueue }: ServerAddress,
-): Server => ({
-  address: options.address,
-  ...(taskQueue !== undefined && { taskQueue }),
-  client: new Client({
+type Open = (options: ServerAddress['options']) => Connection;
+
+const lazily: Open = (options) => Connection.lazy(options);
+
+/** After a call that did not reach the server, the next one goes over a new connection if certificates or keys differ. */
+function serverOn(
+  address: ServerAddress,
+  { open, connection = open(address.options) }: { open: Open; connection?: Connection },
+): Server {
+  let now = { address, connection, client: clientOn(connection, address) };
+  const renew = async (): Promise<void> => {
+    const { address, connection: before } = now;
+    const { trust } = address;
+    const again = { ...address, ...address.again?.() };
+    if (again.trust === trust) return;
+    const next = { ...again, options: { ...again.options, address: address.options.address } };
+    const connection = open(next.options);
+    now = { address: next, connection, client: clientOn(connection, next) };
+    await before.close();
+  };
+  return {
+    address: address.options.address,
+    ...(address.taskQueue !== undefined && { taskQueue: address.taskQueue }),
+    get client() {
+      return now.client;
+    },
+    within: async (ms, call) => {
+      try {
+        return await now.connection.withDeadline(Date.now() + ms, call);
+      } catch (error) {
+        // Files that are just being replaced are looked at again after the next call.
+        if (NOT_REACHED.includes(codeOf(error))) await renew().catch(() => undefined);
+        throw error;
+      }
+    },
+    why: (error) => whyNot(now.address, error),
+    close: () => now.connection.close(),
+  };
+}
+
+const clientOn = (connection: Connection, { namespace, taskQueue }: ServerAddress): Client =>
+  new Client({
     connection,
     namespace,
     dataConverter,
@@ -146,10 +197,7 @@ const serverOn = (
           ? []
           : [oneDeployment({ server: connection.workflowService, namespace, taskQueue })],
     },
-  }),
-  within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
-  close: () => connection.close(),
-});
+  });
 
 /** The end of a search, for the workflows of one deployment. */
 export const onQueue = (taskQueue: string | undefined): string =>
@@ -263,6 +311,14 @@ const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
 /** Codes of gRPC. */
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
 const [FAILED_PRECONDITION, ABORTED, UNAVAILABLE] = [9, 10, 14];
+/** Late: a call that the SDK has tried again and again. */
+const NOT_REACHED: readonly (number | null)[] = [UNAVAILABLE, DEADLINE_EXCEEDED];
+
+/** null: no error of gRPC. */
+function codeOf(error: unknown): number | null {
+  const cause: unknown = error instanceof ServiceError ? error.cause : error;
+  return isGrpcServiceError(cause) ? (cause as Error & { code: number }).code : null;
+}
 
 /** Why a workflow or its server gave no answer, for people; null: it is only slow. */
 export function silenceOf(
@@ -296,6 +352,19 @@ function because(details: string): string {
   const why = last.replaceAll(AT_TIME, '').trim();
   if (why === '') return '';
   return `: ${why}${why === UNKNOWN_SHARD ? ' (it has just started, or cannot write its database)' : ''}`;
+}
+
+/** The same of a look, with the reason and the next step where waiting does not help. */
+export async function silenceAt(
+  server: Pick<Server, 'address' | 'why'>,
+  { error, workflowId }: { error: unknown; workflowId: string },
+): Promise<string | null> {
+  const silence = silenceOf(error, { address: server.address, workflowId });
+  if (silence === null || codeOf(error) !== UNAVAILABLE) return silence;
+  const { what, remedy, isFinal } = await server.why(error);
+  return isFinal
+    ? `waiting for the Temporal server at ${server.address}: ${what}; ${remedy}`
+    : silence;
 }
 
 /** How many tasks wait for slots of the workers that play rollouts, about; absent: the server does not say. */

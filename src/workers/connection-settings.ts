@@ -1,11 +1,14 @@
-import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { createHash } from 'node:crypto';
+import { loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
+import type { ClientConnectConfig } from '@temporalio/envconfig';
 import { ADDRESS_VARIABLE, DIRECT_CHANNEL } from '../temporal/server-address.js';
 import { keepSecret } from '../platform/secrets.js';
 import type { Config } from './config.js';
+import { readTlsFiles } from './tls-files.js';
 
 /** A deployment's Temporal server, for workers and clients alike. */
 export interface ConnectionSettings {
-  options: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & {
+  options: ClientConnectConfig['connectionOptions'] & {
     address: string;
     /** For clients; a worker's connection has none. */
     channelArgs: typeof DIRECT_CHANNEL;
@@ -13,6 +16,10 @@ export interface ConnectionSettings {
   namespace: string;
   /** The setting that counts for its address, for messages. */
   address_from: string;
+  /** Differs as soon as certificates, keys or metadata do. */
+  trust: string;
+  /** Reads the variables' files anew. */
+  again: () => ConnectionSettings;
 }
 
 /** Address and namespace: temporal.yaml's, else TEMPORAL_* variables and temporal.toml, else the local default. */
@@ -20,6 +27,7 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): Conn
   const { profile, address, namespace } = temporal;
   const found = readProfile(profile);
   keepSecretsOf(found);
+  const { tls, apiKey, metadata } = found.connectionOptions;
   return {
     options: {
       ...found.connectionOptions,
@@ -28,6 +36,10 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): Conn
     },
     namespace: namespace ?? found.namespace ?? 'default',
     address_from: settingOf({ own: address, found: found.connectionOptions.address }),
+    trust: createHash('sha256')
+      .update(JSON.stringify([tls, apiKey, metadata]))
+      .digest('hex'),
+    again: () => connectionSettings({ temporal }),
   };
 }
 
@@ -42,7 +54,7 @@ function settingOf({ own, found }: { own: string | null; found: string | undefin
 /** Metadata with names such as `authorization`; other metadata is not secret. */
 const SECRET_NAME = /auth|key|token|secret|password|cookie/i;
 
-function keepSecretsOf({ connectionOptions }: ReturnType<typeof readProfile>): void {
+function keepSecretsOf({ connectionOptions }: ClientConnectConfig): void {
   const { apiKey, metadata = {} } = connectionOptions;
   if (typeof apiKey === 'string') keepSecret(apiKey);
   for (const [name, value] of Object.entries(metadata)) {
@@ -50,9 +62,14 @@ function keepSecretsOf({ connectionOptions }: ReturnType<typeof readProfile>): v
   }
 }
 
-function readProfile(profile: string | null): ReturnType<typeof loadClientConnectConfig> {
+function readProfile(profile: string | null): ClientConnectConfig {
+  const found = loadProfile(profile);
+  return toClientOptions({ ...found, ...(found.tls && { tls: readTlsFiles(found.tls) }) });
+}
+
+function loadProfile(profile: string | null): ReturnType<typeof loadClientConfigProfile> {
   try {
-    return loadClientConnectConfig(profile === null ? {} : { profile });
+    return loadClientConfigProfile(profile === null ? {} : { profile });
   } catch (cause) {
     const which = profile === null ? 'the default profile' : `profile ${profile}`;
     throw new Error(`cannot read ${which} of temporal.toml (TEMPORAL_CONFIG_FILE names it)`, {

@@ -15,7 +15,7 @@ import { compareClocks, keepClock } from './compare-clocks.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
-import { connect } from './connect.js';
+import { connect, keepConnection } from './connect.js';
 import { reachDeployed } from './deaths/deployed.js';
 import { openGateway } from './gateway.js';
 import { keepDeaths } from './deaths/keep.js';
@@ -82,6 +82,7 @@ async function runParts(
   const endLooks = upserts(config) ? keepUnstuck(stuck, { log, attributes }) : undefined;
   const endClocks = keepClock(config, log);
   const endCompares = keepOneStore(lookForOthers, log);
+  const endRenewals = keepConnection(connected, { workers, log });
   log.info(
     {
       address,
@@ -100,6 +101,7 @@ async function runParts(
     endCare();
     endLooks?.();
     endCompares();
+    endRenewals();
     endDeaths();
     // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();

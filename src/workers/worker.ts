@@ -34,7 +34,7 @@ export async function createWorkers({
   run = null,
 }: {
   config: Config;
-  connected: Connected;
+  connected: Omit<Connected, 'settings'>;
   activities: AllActivities;
   /** Of the store. */
   ids?: StoreIds;

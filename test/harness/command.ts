@@ -29,7 +29,11 @@ export const NO_PYTHON = existsSync(install.stamp) ? false : 'the Python package
 /** A program that imports `durable_rollouts`, whose client finds this server. */
 export function startPython(
   program: string,
-  { address, namespace }: { address: string; namespace: string },
+  {
+    address,
+    namespace,
+    env = {},
+  }: { address: string; namespace: string; env?: Record<string, string> },
 ): Command {
   return start([install.python, '-c', program], {
     ...stackEnvironment(process.env),
@@ -37,6 +41,7 @@ export function startPython(
     PYTHONDONTWRITEBYTECODE: '1',
     TEMPORAL_ADDRESS: address,
     TEMPORAL_NAMESPACE: namespace,
+    ...env,
   });
 }
 

@@ -4,14 +4,17 @@ import { brokenBy, HttpFailure } from './failure.js';
 
 /** Why a connection failed that waiting does not mend: the two sides do not agree on TLS. */
 
+/** Codes of a certificate whose authority is not known here. */
+export const UNTRUSTED = [
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+] as const;
+
 const REMEDIES: ReadonlyMap<string | null, string> = new Map([
-  ...[
-    'DEPTH_ZERO_SELF_SIGNED_CERT',
-    'SELF_SIGNED_CERT_IN_CHAIN',
-    'UNABLE_TO_GET_ISSUER_CERT',
-    'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-    'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-  ].map((code): [string, string] => [
+  ...UNTRUSTED.map((code): [string, string] => [
     code,
     'start this process with NODE_EXTRA_CA_CERTS=<PEM file of the authority that signed it>',
   ]),
@@ -55,7 +58,7 @@ export async function explained(error: unknown, url: string): Promise<unknown> {
 }
 
 /** The server's certificate, by its names; null: it speaks no TLS, or does not answer. */
-function certificateAt(url: string): Promise<string | null> {
+export function certificateAt(url: string): Promise<string | null> {
   const { hostname, port, protocol } = new URL(url);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   return new Promise((resolve) => {

@@ -3,10 +3,11 @@ import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import { clockAhead } from '../../temporal/server-clock.js';
 import { differenceText, takeAhead } from '../../platform/waits/common-clock.js';
-import { addressRemedy } from '../../temporal/server-address.js';
+import { whyUnreached } from '../../temporal/server-address.js';
 import type { Sign } from '../../temporal/pollers.js';
 import { isAlive, lastSign, mayBeAlive } from '../../temporal/pollers.js';
 import type { Config } from '../config.js';
+import type { ConnectionSettings } from '../connection-settings.js';
 import { connectionSettings } from '../connection-settings.js';
 import type { OwnStore } from '../one-store.js';
 import { findOtherStores } from '../one-store.js';
@@ -28,14 +29,17 @@ interface Asked {
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
 export async function checkTemporal(config: Config, asked: Asked): Promise<Finding[]> {
-  const { options, namespace, address_from } = connectionSettings(config);
+  const settings = settingsOrFinding(config);
+  if ('state' in settings) return [settings];
+  const { options, namespace, address_from } = settings;
   const part = `temporal ${options.address}`;
-  let connection: Connection;
+  const connection = Connection.lazy({ ...options, connectTimeout: CONNECTS_WITHIN_MS });
   try {
-    connection = await Connection.connect({ ...options, connectTimeout: CONNECTS_WITHIN_MS });
+    await connection.ensureConnected();
   } catch (error) {
-    const what = describeError(error);
-    return [{ part, state: 'broken', what, remedy: addressRemedy(what, address_from) }];
+    await connection.close();
+    const { what, remedy } = await whyUnreached(error, { ...options, setting: address_from });
+    return [{ part, state: 'broken', what, remedy }];
   }
   try {
     return await connection.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
@@ -43,6 +47,15 @@ export async function checkTemporal(config: Config, asked: Asked): Promise<Findi
     );
   } finally {
     await connection.close();
+  }
+}
+
+/** A file of TLS that no connection can use is a finding as others are. */
+function settingsOrFinding(config: Config): ConnectionSettings | Finding {
+  try {
+    return connectionSettings(config);
+  } catch (error) {
+    return { part: 'temporal', state: 'broken', what: describeError(error) };
   }
 }
 

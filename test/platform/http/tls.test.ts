@@ -11,7 +11,6 @@ import { after, before, describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../../src/environments/http/environment.js';
 import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import { Fault } from '../../../src/model/faults.js';
-import { addressRemedy } from '../../../src/temporal/server-address.js';
 import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 
@@ -116,23 +115,4 @@ describe('a server with which TLS fails', { skip: noOpenssl }, () => {
       assert.match(error.message, said);
     });
   }
-});
-
-test('a Temporal server with which TLS fails: what to set', () => {
-  const remedies = [
-    [
-      'No connection established. Last error: Error: self-signed certificate',
-      /^name the file of the authority .* TEMPORAL_TLS_SERVER_CA_CERT_PATH/,
-    ],
-    [
-      'No connection established. Last error: Error: unable to verify the first certificate',
-      /TEMPORAL_TLS_SERVER_CA_CERT_PATH/,
-    ],
-    [
-      '80EC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number',
-      /^it speaks no TLS: set TEMPORAL_TLS=false/,
-    ],
-    ['connect ECONNREFUSED 127.0.0.1:7233', /^start one \(temporal-rollout up\)/],
-  ] as const;
-  for (const [said, remedy] of remedies) assert.match(addressRemedy(said, 'X'), remedy);
 });
