@@ -21,6 +21,7 @@ import { openGateway } from './gateway.js';
 import { keepDeaths } from './deaths/keep.js';
 import { askTemporal, createDependencies } from './dependencies.js';
 import { createLog } from './log.js';
+import { takeOutputOfOthers } from './log-of-others.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { OtherStore } from './one-store.js';
 import { findOtherStores, keepOneStore, waitForOneStore, writesResults } from './one-store.js';
@@ -43,14 +44,15 @@ import { createWorkers } from './worker.js';
  */
 export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
   const log = createLog(process.env['LOG_LEVEL'] ?? 'info');
-  installRuntime(log);
-  boundMemory(config, log);
-  const parts = await createParts(config, { env: process.env, log });
-  const signal = listen();
+  const giveBack = takeOutputOfOthers(log);
   try {
-    await runParts(parts, { config, log, signal });
+    installRuntime(log);
+    boundMemory(config, log);
+    const parts = await createParts(config, { env: process.env, log });
+    const signal = listen();
+    await runParts(parts, { config, log, signal }).finally(() => parts.close());
   } finally {
-    await parts.close();
+    giveBack();
   }
 }
 
@@ -223,6 +225,8 @@ function installRuntime(log: Logger): void {
     // The command handles signals, also while it waits for a server.
     shutdownSignals: [],
     workerHeartbeatInterval: REPORTS_EVERY_S * 1000,
+    // The SDK's native part writes coloured text of its own otherwise.
+    telemetryOptions: { logging: { forward: {} } },
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
       if (level === 'ERROR') log.error(meta ?? {}, message);
       else log.warn(meta ?? {}, message);

@@ -1,8 +1,8 @@
 /** Ctrl-C at moments when no command listens for it: before its code is there, and after its work. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../dev/fakes.js';
 import { MAIN } from '../harness/command.js';
+import { eventually, within } from '../harness/waiting.js';
 
 const INTERRUPTS = pathToFileURL(
   path.join(PROJECT_ROOT, 'dist', 'src', 'platform', 'process', 'interrupts.js'),
@@ -92,5 +93,55 @@ describe('an interrupt', () => {
       console.log('here');`,
     );
     assert.deepEqual(await interruptedHere(t, [file]), { code: 7, signal: null, stderr: '' });
+  });
+});
+
+/** The next process is the first of its namespace, as in a container: no signal without a listener ends it. */
+const AS_FIRST = ['--user', '--map-root-user', '--pid', '--fork', '--kill-child', '--mount-proc'];
+const NO_NAMESPACES =
+  spawnSync('unshare', [...AS_FIRST, 'true']).status === 0 ? false : 'unshare is not allowed here';
+
+/** Sends it this signal, from outside, as soon as it says `here`. */
+async function toldAsFirst(
+  t: TestContext,
+  { args, signal }: { args: readonly string[]; signal: NodeJS.Signals },
+): Promise<number | null> {
+  const child = spawn('unshare', [...AS_FIRST, process.execPath, ...args], { cwd: PROJECT_ROOT });
+  t.after(() => child.kill('SIGKILL'));
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  let output = '';
+  child.stdout.on('data', (data: Buffer) => (output += data.toString()));
+  await eventually('it says so', () => output.includes('here'));
+  const first = await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
+  process.kill(Number(first), signal);
+  const [code] = await within({ what: `its end after ${signal}`, timeout_ms: 20_000 }, ended);
+  return code;
+}
+
+describe('a signal to the first process of a container', { skip: NO_NAMESPACES }, () => {
+  const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    test(`ends it while the code of a worker is loaded: ${signal}`, async (t) => {
+      const folder = await temporaryFolder(t);
+      const file = path.join(folder, 'temporal.yaml');
+      await writeFile(
+        file,
+        'environments: { sliding_puzzle: { kind: sliding_puzzle } }\ngeneration: { default: { kind: vllm, base_urls: ["http://127.0.0.1:9/v1"] } }\n',
+      );
+      const command = await heldAt(t, '/workers/run-worker');
+      const args = [...command, 'worker', '--config', file];
+      assert.equal(await toldAsFirst(t, { args, signal }), codes[signal]);
+    });
+
+  test('ends a worker while a module of the deployment never stops computing', async (t) => {
+    const folder = await temporaryFolder(t);
+    const [module, file] = ['slow.mjs', 'temporal.yaml'].map((name) => path.join(folder, name));
+    await writeFile(module!, "process.stdout.write('here\\n');\nfor (;;);\nexport default {};\n");
+    await writeFile(
+      file!,
+      `environments: { slow: { kind: module, path: ${JSON.stringify(module)} } }\ngeneration: { default: { kind: vllm, base_urls: ["http://127.0.0.1:9/v1"] } }\n`,
+    );
+    const args = [MAIN, 'worker', '--config', file!];
+    assert.equal(await toldAsFirst(t, { args, signal: 'SIGTERM' }), 143);
   });
 });

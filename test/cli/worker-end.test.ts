@@ -57,11 +57,16 @@ async function endedBy(run: Run, name: NodeJS.Signals): Promise<Awaited<Run['exi
   return await within(`its end after ${name}`, run.exited);
 }
 
+const STEPS = "{ stepOne: () => ({ observation: '', reward: 0, terminated: true, metadata: {} }) }";
+
 /** An environment of the user's own whose module says that it is being loaded, and does this. */
-async function moduleThat(t: TestContext, does: string): Promise<WorkerConfig> {
+async function moduleThat(
+  t: TestContext,
+  { does, exported = '{}' }: { does: string; exported?: string },
+): Promise<WorkerConfig> {
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'slow.mjs');
-  const source = `process.stdout.write('the module is loaded\\n');\n${does}\nexport default {};\n`;
+  const source = `process.stdout.write('the module is loaded\\n');\n${does}\nexport default ${exported};\n`;
   await writeFile(file, source);
   return config({ environments: { slow: { kind: 'module', path: file } } });
 }
@@ -89,10 +94,22 @@ describe('a worker that receives a signal to end', { concurrency: 4 }, () => {
     assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: 0, signal: null });
   });
 
+  test('has written lines of JSON alone, whoever wrote them', async (t) => {
+    const says = `console.log('1\\n2'); console.error('3'); process.emitWarning('4');`;
+    const run = await startWorker(t, await moduleThat(t, { does: says, exported: STEPS }));
+    await eventually('it waits', () => run.output().includes('waiting for the Temporal server'));
+    await eventually('the warning', () => run.output().includes('Warning: 4'));
+    await endedBy(run, 'SIGTERM');
+    const lines = run.output().split('\n').slice(0, -1);
+    const said = lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+    for (const text of ['the module is loaded', '1', '2', '3'])
+      assert.ok(said.includes(text), text);
+  });
+
   // Whoever listens for signals meanwhile is not heard here, so this one also speaks for a module that only waits.
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     test(`while a module of the deployment never stops computing ends at once by ${signal}`, async (t) => {
-      const run = await startWorker(t, await moduleThat(t, 'for (;;);'));
+      const run = await startWorker(t, await moduleThat(t, { does: 'for (;;);' }));
       await eventually('it loads', () => run.output().includes('the module is loaded'));
       assert.deepEqual(await endedBy(run, signal), { code: null, signal });
     });

@@ -23,7 +23,7 @@ function fenced({
   const records = [entry({ version })];
   const world = {
     moves: (...to: ReplicaEntry[]) => void records.push(...to),
-    forgets: (epoch: number) => void delete records[epoch],
+    forgotten: new Set<number>(),
     says,
     asked: 0,
     time: 0,
@@ -31,7 +31,7 @@ function fenced({
     slept: 0,
   };
   const at = (epoch: number): Promise<PolicyRecord | null> => {
-    const replica = records[epoch];
+    const replica = world.forgotten.has(epoch) ? undefined : records[epoch];
     if (replica === undefined) return Promise.resolve(null);
     return Promise.resolve({ ...firstRecord([]), epoch, replicas: { [URL]: replica } });
   };
@@ -257,7 +257,7 @@ describe('weights that somebody else has changed during a stream', () => {
     const { labels, world } = fenced();
     await labels.ofArrived(20);
     world.moves(entry({ state: 'unknown', epoch: 5 }), entry({ state: 'updating', epoch: 6 }));
-    world.forgets(1);
+    world.forgotten.add(1);
     assert.equal(await labels.ofArrived(30), 'moved');
     assert.equal(labels.distrustedFrom(), 10);
   });

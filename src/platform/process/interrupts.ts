@@ -1,4 +1,5 @@
 import { writeSync } from 'node:fs';
+import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Interrupts {
@@ -15,28 +16,31 @@ const PARENT_CHECK_MS = 1000;
 /** Of a program that a user left: a shell says the same of one that Ctrl-C has killed. */
 export const INTERRUPTED = 130;
 
+/** The kernel ends the first process of a container by no signal for which nobody listens. */
+const IS_FIRST = process.pid === 1;
+
 /**
  * From now on Ctrl-C ends the process with exit code 130 and a word, unless something else listens for it: also before a
- * command listens, and after it has ended its work.
+ * command listens, and after it has ended its work. In the first process of a container other signals do so, too.
  */
 export function leaveOnInterrupt(): void {
-  process.on('SIGINT', leave);
+  for (const name of IS_FIRST ? SIGNALS : (['SIGINT'] as const)) process.on(name, leave);
 }
 
-/** For whatever runs code of others, which may keep this process busy: the kernel then ends it, at once. */
+/** For whatever runs code of others, which may keep this process busy: the kernel then ends it, at once, where it can. */
 export function dieOfInterrupt(): void {
-  process.off('SIGINT', leave);
+  if (!IS_FIRST) process.off('SIGINT', leave);
 }
 
-function leave(): void {
-  if (process.listenerCount('SIGINT') > 1) return;
+function leave(name: NodeJS.Signals): void {
+  if (process.listenerCount(name) > 1) return;
   try {
     // Not `console`: it may be slower than the exit.
     writeSync(2, 'interrupted\n');
   } catch {
     // Nobody reads.
   }
-  process.exit(INTERRUPTED);
+  process.exit(128 + constants.signals[name]);
 }
 
 /** Listens for Ctrl-C and similar signals; `again` is called for the second one. */
