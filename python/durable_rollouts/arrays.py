@@ -77,6 +77,9 @@ class Arrays:
         )
 
 
+NO_PAD = " (a tokenizer without pad_token_id has eos_token_id; the attention mask leaves out either)"
+
+
 def to_arrays(
     rows: Union[Iterable[Row], Sequences],
     *,
@@ -110,6 +113,9 @@ def to_arrays(
     """
     if sequences not in ("all", "main"):
         raise ValueError(f'sequences: expected "all" or "main", got {sequences!r}')
+    for name, value in (("pad_id", pad_id), ("length", 0 if length is None else length)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+            raise ValueError(f"{name}: expected a whole number from 0 on, got {value!r:.80}{NO_PAD if value is None else ''}")
     rollouts = played_of(rows)
     warn_of(rollouts, sequences)
     played = [(i, one) for i, rollout in enumerate(rollouts) for one in _taken(rollout, sequences)]

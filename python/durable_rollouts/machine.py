@@ -17,7 +17,7 @@ from temporalio.service import RPCError
 from . import aio, connection, presence
 from .code import digest_of
 from .loop import run as _run
-from .stack import LOOK_S, STATE, LocalError, Stack, ends_with, find_command, join, leave, package_version, say, what_runs
+from .stack import LOOK_S, STATE, LocalError, Log, Stack, check_folder, ends_with, find_command, join, leave, package_version, say, what_runs
 from .sync import Client
 
 if TYPE_CHECKING:  # Where a system cannot serve, the rest of this package works.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # Where a system cannot serve, the rest of this package works
 
 WORKS_WITHIN_S = 120.0
 """A worker starts, or starts again to use an environment that is new to it. Limit for a busy machine."""
+MOST_DEATHS = 3
+"""Of a worker that starts, before nobody waits for it any more: one that ends once may have been killed."""
 
 _lock = threading.RLock()
 _uses: Dict[Path, int] = {}
@@ -114,9 +116,10 @@ def local(
     runs there. It ends with the block, with ``close()`` or with this process, if no other process uses it.
 
     environments: by the name that samples have as ``task_name``. A function ``reward(reply, sample)`` gets what the
-      policy said and the sample's ``extra_env_info``, and returns a number. A class or an object has NeMo RL's
-      ``step``. ``"module:name"`` is imported instead. Each runs in processes of its own, forked from a copy of this one
-      that is made now. Given again with other code, it is replaced, and refused while a batch uses it
+      policy said and the sample's ``extra_env_info``, and returns a number; one that names what TRL's or verifiers' take
+      (``completions``, ``completion``) gets that. A class or an object has NeMo RL's ``step``. ``"module:name"`` is
+      imported instead. Each runs in processes of its own, forked from a copy of this one that is made now. Given again
+      with other code, it is replaced, and refused while a batch uses it
     engine: URL of a vLLM; None: what runs, else what a temporal.yaml of the folder names, else the simulator
     folder: has the results, and may have that temporal.yaml with more
     keep: the stack stays until ``temporal-rollout up --end``
@@ -131,6 +134,7 @@ def local(
     home = Path(folder).resolve()
     if not home.is_dir():
         raise LocalError(f"folder: expected one that exists, got {str(home)!r}")
+    check_folder(home)
     given = dict(environments or {})
     with _lock:
         if not keep:
@@ -149,8 +153,13 @@ def local(
 
 
 def _local(home: Path, given: Dict[str, Any], *, engine: Optional[str], keep: bool, taken: List[str]) -> Local:
-    from .serving import Served
+    from .serving import Served, check_reward
 
+    for name, found in given.items():
+        try:
+            check_reward(found)
+        except TypeError as error:
+            raise LocalError(f"environments: {name}: {error}") from None
     codes = {name: digest_of(found) for name, found in given.items()}
     for name in given:
         if (home, name) not in _served:
@@ -218,18 +227,22 @@ async def _using(client: TemporalClient, environment: str) -> List[str]:
 def _await_worker(stack: Stack, temporal: TemporalClient, urls: Dict[str, str]) -> None:
     """Until one polls, and knows the environments of these URLs."""
     until = time.monotonic() + WORKS_WITHIN_S
-    while True:
-        now = what_runs(stack.home)
-        missing = [name for name, url in urls.items() if now is None or now.served.get(name) != url]
-        if not missing and _run(presence.workers_of(temporal, stack.task_queue)) != []:
-            return
-        logs = stack.home / STATE / "logs"
-        if now is None:
-            raise LocalError(f"the stack of {stack.home} has ended while it started: {logs / 'stack.log'} says why")
-        if time.monotonic() > until:
-            what = f"does not know environment {', '.join(missing)}" if missing else "does not work"
-            raise LocalError(f"the worker of {stack.home} {what} after {WORKS_WITHIN_S:.0f} s: {logs / 'worker.log'} says why")
-        time.sleep(LOOK_S)
+    logs = stack.home / STATE / "logs"
+    with Log(logs / "stack.log") as log:
+        while True:
+            now = what_runs(stack.home)
+            missing = [name for name, url in urls.items() if now is None or now.served.get(name) != url]
+            if not missing and _run(presence.workers_of(temporal, stack.task_queue)) != []:
+                return
+            if now is None:
+                raise LocalError(f"the stack of {stack.home} has ended while it started ({logs / 'stack.log'}):\n{log.end()}")
+            deaths = log.deaths_of("worker")
+            if len(deaths) >= MOST_DEATHS:
+                raise LocalError(f"the worker of {stack.home} ends at each start ({logs / 'worker.log'} says more):\n{deaths[-1]}")
+            if time.monotonic() > until:
+                what = f"does not know environment {', '.join(missing)}" if missing else "does not work"
+                raise LocalError(f"the worker of {stack.home} {what} after {WORKS_WITHIN_S:.0f} s: {logs / 'worker.log'} says why")
+            time.sleep(LOOK_S)
 
 
 def _say_what_goes_on(stack: Stack, temporal: TemporalClient) -> None:

@@ -12,14 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from .connection import log
 from .faults import StoreFault
+
+T = TypeVar("T")
 
 MEMBER = re.compile(r"(.+\.json)#(rollouts|failures|groups|sequences)")
 AT_ONCE = 8
-DOWNLOADS, PAUSE_S = 6, 0.1
+AWAY_S, PAUSE_S, LONGEST_PAUSE_S = 60.0, 0.1, 5.0
+BUSY = ("SlowDown", "TooManyRequests", "429")
 ABSENT = ("404", "NoSuchKey", "NotFound")
 
 
@@ -40,32 +44,18 @@ def content_of(file: str) -> bytes:
     """A whole file or object. Raises ``FileNotFoundError`` for none, and ``OSError`` without its store."""
     if not file.startswith("s3://"):
         return path_of(file).read_bytes()
-    with _asking(file) as (client, at):
-        return _downloaded(client, at)
-
-
-def _downloaded(client: Any, at: Dict[str, str]) -> bytes:
-    """The client repeats requests, not downloads that break off behind their first bytes."""
-    _, refused, _ = _s3()
-    for tries in range(1, DOWNLOADS + 1):
-        try:
-            body: bytes = client.get_object(**at)["Body"].read()
-            return body
-        except (refused.IncompleteReadError, refused.ResponseStreamingError, refused.ReadTimeoutError):
-            if tries == DOWNLOADS:
-                raise
-        time.sleep(PAUSE_S * tries)
-    raise AssertionError("it was returned or raised")
+    body: bytes = _asked(file, lambda client, at: client.get_object(**at)["Body"].read())
+    return body
 
 
 def put_object(file: str, content: bytes) -> None:
-    with _asking(file) as (client, at):
-        client.put_object(Body=content, **at)
+    _asked(file, lambda client, at: client.put_object(Body=content, **at))
 
 
 def upload(file: str, path: Path) -> bool:
     """A whole file as an object, unless one of that name and size is there: whether it was put."""
-    with _asking(file) as (client, at):
+
+    def put(client: Any, at: Dict[str, str]) -> bool:
         try:
             if client.head_object(**at)["ContentLength"] == path.stat().st_size:
                 return False
@@ -75,26 +65,64 @@ def upload(file: str, path: Path) -> bool:
         client.upload_file(str(path), at["Bucket"], at["Key"])
         return True
 
+    return _asked(file, put)
+
 
 def remove_object(file: str) -> None:
-    with _asking(file) as (client, at):
-        client.delete_object(**at)
+    _asked(file, lambda client, at: client.delete_object(**at))
+
+
+def _asked(file: str, ask: Callable[[Any, Dict[str, str]], T]) -> T:
+    """Raises ``FileNotFoundError`` for no such object, and ``OSError`` without its store. One that is away is asked again for
+    a minute, as workers do for longer: its own client gives up after a second, and repeats no download that breaks off.
+    """
+    until, pause_s = time.monotonic() + AWAY_S, PAUSE_S
+    while True:
+        try:
+            with _asking(file) as (client, at):
+                return ask(client, at)
+        except _Away as away:
+            if pause_s == PAUSE_S:
+                log.warning("waiting for %s", away)
+            if time.monotonic() > until:
+                raise OSError(f"{away} ({AWAY_S:.0f} s)") from None
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+class _Away(Exception):
+    """The store does not answer, or answers that it cannot now."""
 
 
 @contextmanager
 def _asking(file: str) -> Iterator[Tuple[Any, Dict[str, str]]]:
-    """Raises ``FileNotFoundError`` for no such object, and ``OSError`` without its store."""
+    """The same once. Raises ``_Away`` where another try may help."""
     bucket, key = file[len("s3://") :].split("/", 1)
     client, refused, transfer = _s3()
     try:
         yield client, {"Bucket": bucket, "Key": key}
     except refused.ClientError as error:
-        code = error.response["Error"]["Code"]
-        if code == "NoSuchKey":
-            raise FileNotFoundError(errno.ENOENT, "there is no such object", file) from None
-        raise OSError(f"{file}: {code}: {error.response['Error'].get('Message', '')}") from None
+        raise _fault_of(error, file) from None
+    except transfer.S3UploadFailedError as error:
+        # Which hides what the store has answered.
+        answered = error.__context__
+        raise (_fault_of(answered, file) if isinstance(answered, refused.ClientError) else OSError(f"{file}: {error}")) from None
+    except refused.SSLError as error:
+        raise OSError(f"{file}: {error}") from None
+    except (refused.ConnectionError, refused.HTTPClientError, refused.IncompleteReadError) as error:
+        raise _Away(f"{file}: {error}") from None
     except (refused.BotoCoreError, transfer.Boto3Error) as error:
         raise OSError(f"{file}: {error}") from None
+
+
+def _fault_of(error: Any, file: str) -> Exception:
+    """Of what the store has answered."""
+    code = error.response["Error"]["Code"]
+    if code == "NoSuchKey":
+        return FileNotFoundError(errno.ENOENT, "there is no such object", file)
+    said = f"{file}: {code}: {error.response['Error'].get('Message', '')}"
+    is_away = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500 or code in BUSY
+    return (_Away if is_away else OSError)(said)
 
 
 def is_there(file: str) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import urlsplit
 
+from rollout_environment.forms import check_reward as check_reward
 from rollout_environment.template import Template
 
 from .stack import STATE, LocalError, say

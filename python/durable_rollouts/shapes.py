@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple
 
 from .faults import InvalidBatchRequest
 from .plain import plain
 
 OWN = ("message_log", "task_name", "stop_strings", "idx", "loss_multiplier", "length")
 """Columns of a sample that a column of a row may become as it is."""
+TYPES: Dict[str, Tuple[Tuple[type, ...], str]] = {
+    "length": ((int, float), "a number"),
+    "loss_multiplier": ((int, float), "a number"),
+    "stop_strings": ((list,), "a list of texts"),
+    "task_name": ((str,), "text"),
+}
+"""Of those that a data set's own columns may be called, what they hold."""
 PROMPT, ENVIRONMENT = "prompt", "extra_env_info"
 
 PROMPTS = ("prompt", "messages", "question", "problem", "instruction", "query", "input", "text")
@@ -60,6 +67,7 @@ class Shape:
         if not isinstance(row, dict):
             return row
         sample = row if self.columns is None else _renamed(row, self.columns, where)
+        _check_own(sample, where)
         if "message_log" not in sample:
             _guess(row, where, needs_task=self.task_name is None and "task_name" not in sample)
         return self._with_task(sample)
@@ -68,6 +76,18 @@ class Shape:
         if self.task_name is None or sample.get("task_name") is not None:
             return sample
         return {**sample, "task_name": self.task_name}
+
+
+def _check_own(sample: Mapping[str, Any], where: str) -> None:
+    """Columns of a data set may be called as those of samples are: a worker would say it later, and of each row."""
+    for name, (types, expected) in TYPES.items():
+        value = sample.get(name)
+        if value is None or (isinstance(value, types) and not isinstance(value, bool)):
+            continue
+        raise InvalidBatchRequest(
+            f"{where}.{name}: expected {expected}, which a sample has there, got {value!r:.80}; a column of your own: "
+            f"columns={{{name!r}: {f'{ENVIRONMENT}.{name}'!r}}}"
+        )
 
 
 def _check_columns(columns: Any) -> None:

@@ -126,12 +126,21 @@ def package_version() -> str:
 _started: Dict[Path, "subprocess.Popen[bytes]"] = {}
 
 
+def check_folder(home: Path) -> None:
+    """Raises ``LocalError`` where a stack cannot keep its files."""
+    logs = home / STATE / "logs"
+    try:
+        logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        Log(logs / "stack.log").file.close()
+    except OSError as error:
+        raise LocalError(f"folder: expected one in which {STATE} can be written, got {str(home)!r}: {error}") from None
+
+
 def join(home: Path, *, engine: Optional[str], keep: bool) -> Stack:
     """Joins the stack of this folder, or starts one, and waits until it is up. It stays as long as a process uses it."""
     command = find_command()
     logs = home / STATE / "logs"
-    logs.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _Log(logs / "stack.log") as log:
+    with Log(logs / "stack.log") as log:
         if command.prepare is not None:
             prepared = _start(command.prepare, home, log)
             while prepared.poll() is None:
@@ -147,7 +156,7 @@ def join(home: Path, *, engine: Optional[str], keep: bool) -> Stack:
                 return found
 
 
-def _joined(process: "subprocess.Popen[bytes]", home: Path, log: "_Log") -> Optional[Stack]:
+def _joined(process: "subprocess.Popen[bytes]", home: Path, log: "Log") -> Optional[Stack]:
     """None: what it has joined has ended meanwhile."""
     while True:
         code = process.poll()
@@ -163,7 +172,7 @@ def _joined(process: "subprocess.Popen[bytes]", home: Path, log: "_Log") -> Opti
         time.sleep(LOOK_S)
 
 
-def _start(args: List[str], home: Path, log: "_Log") -> "subprocess.Popen[bytes]":
+def _start(args: List[str], home: Path, log: "Log") -> "subprocess.Popen[bytes]":
     # A program that npm started is ended with npm, and this one is not.
     env = {name: value for name, value in os.environ.items() if not name.startswith("npm_")}
     return subprocess.Popen(
@@ -171,7 +180,7 @@ def _start(args: List[str], home: Path, log: "_Log") -> "subprocess.Popen[bytes]
     )
 
 
-class _Log:
+class Log:
     """What the commands say, from now on."""
 
     def __init__(self, path: Path) -> None:
@@ -180,7 +189,7 @@ class _Log:
         self._from = self._shown = path.stat().st_size
         self._began = time.monotonic()
 
-    def __enter__(self) -> "_Log":
+    def __enter__(self) -> "Log":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -198,6 +207,10 @@ class _Log:
         self._shown += len((whole + newline).encode())
         for line in filter(str.strip, whole.split("\n")):
             say(line)
+
+    def deaths_of(self, part: str) -> List[str]:
+        """Each with its reason, as the stack has said it."""
+        return [line for line in self._since(self._from).split("\n") if line.startswith(f"{part} ended ")]
 
     def end(self) -> str:
         return "\n".join(self._since(self._from).rstrip().split("\n")[-LAST_LINES:])

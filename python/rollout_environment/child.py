@@ -9,17 +9,19 @@ import threading
 
 from .answers import CallFailed
 from .calls import Direct
-from .functions import OfFunction, is_function
+from .forms import check_reward, is_reward
+from .functions import OfFunction
 from .guard import guarded
 from .traces import trace_of
 
 
 def load(name):
     """Of `module:name`, or of an object: a class is called without arguments, as is a function that makes an environment;
-    a function of a reply and a sample is one itself; another object is taken as it is.
+    a function of a reply and a sample is one itself, and so is one of TRL's or verifiers' form; another object is taken as it is.
     """
     found = imported(name) if isinstance(name, str) else name
-    if is_function(found):
+    check_reward(found)
+    if is_reward(found):
         return OfFunction(found)
     return found() if isinstance(found, type) or (callable(found) and not hasattr(found, "step")) else found
 
@@ -36,7 +38,7 @@ def run(name, connection, lifeline, dump_path):
     """Answers calls until the server ends, in any way. What the environment prints goes to the server's log."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Before there is a second thread.
-    guarded(lifeline=lifeline.fileno(), not_here=(connection,))
+    guarded(lifeline=lifeline, not_here=(connection,))
     os.dup2(2, 1)
     with open(dump_path, "w") as dump:
         faulthandler.enable(dump)

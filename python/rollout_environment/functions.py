@@ -3,6 +3,7 @@
 import inspect
 
 from .answers import FIELDS, CallFailed, to_flag, to_json, to_reward
+from .forms import caller_of
 
 # What a function may return beside the reward, as a module's `stepOne` does.
 TURN = ("reward", "observation", "terminated", "truncated", "metadata", "next_stop_strings", "answer")
@@ -21,12 +22,12 @@ class OfFunction:
     def __init__(self, function):
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
+        self._call = caller_of(function, self.name)
         for setting in SETTINGS:
             setattr(self, setting, getattr(function, setting, None))
 
     def step(self, message_log_batch, metadata):
-        given = [(text_of(log[-1]["content"]), state) for log, state in zip(message_log_batch, metadata)]
-        returned = [self.function(reply, state) for reply, state in given]
+        returned = [self._call(log, state) for log, state in zip(message_log_batch, metadata)]
         if any(inspect.isawaitable(one) for one in returned):
             return self._awaited(returned, metadata)
         return self._answer(returned, metadata)
@@ -63,27 +64,6 @@ class OfFunction:
         turn |= {"terminated": False} | plain
         flags = {name: to_flag(turn[name], f"{self.name}: {name}") for name in ("terminated", "truncated")}
         return turn | flags | {"reward": to_reward(plain["reward"], self.name)}
-
-
-def is_function(found):
-    """Whether it is one of a reply and a sample. One that can be called without arguments makes an environment."""
-    if isinstance(found, type) or not callable(found) or hasattr(found, "step"):
-        return False
-    return _takes(found, None, None) and not _takes(found)
-
-
-def _takes(function, *arguments):
-    try:
-        inspect.signature(function).bind(*arguments)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def text_of(content):
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text", "") for part in content or [] if isinstance(part, dict))
 
 
 def by_name(rewards):

@@ -17,7 +17,7 @@ LOOK_S = 1
 
 def guarded(lifeline=None, parent=None, not_here=()):
     """Returns in a child process, in a process group of its own. Its guard stays behind in this one. Once the child has
-    ended, the pipe `lifeline` is closed at its other end, the process `parent` has gone, or SIGTERM comes, the guard
+    ended, the pipe `lifeline` (a number or a connection) is closed at its other end, the process `parent` has gone, or SIGTERM comes, the guard
     ends the child and all that it has started, and then ends as the child did. `not_here` are connections of the child
     alone.
 
@@ -33,7 +33,8 @@ def guarded(lifeline=None, parent=None, not_here=()):
         if os.getppid() != guard:
             os._exit(1)
         if lifeline is not None:
-            os.close(lifeline)
+            # A connection that is closed behind its back closes another file when it is collected.
+            os.close(lifeline) if isinstance(lifeline, int) else lifeline.close()
         return
     try:
         os.setpgid(child, child)

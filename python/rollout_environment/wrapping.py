@@ -3,7 +3,8 @@
 import inspect
 
 from .answers import CallFailed, to_flag, to_reward
-from .functions import by_name, text_of
+from .forms import text_of
+from .functions import by_name
 
 OWN = "wrapped"
 """What is ours in a rollout's state."""

@@ -58,6 +58,69 @@ class Functions(unittest.TestCase):
 
         self.assertEqual(step(slow)["rewards"], [1])
 
+    def test_of_trls_form_gets_one_completion_as_messages_and_the_samples_columns(self):
+        def chat(completions, answer, **columns):
+            return [float(answer == [completions[0][0]["content"]] and columns["prompts"][0][0]["content"] == "?")]
+
+        def bare(prompts, completions):
+            return [len(completions[0][0]["content"]) / len(prompts)]
+
+        async def later(completions, **kw):
+            return [kw["level"][0]]
+
+        self.assertEqual(step(chat, "5")["rewards"], [1])
+        self.assertEqual(step(bare, "555")["rewards"], [3])
+        self.assertEqual(step(later, "5", {"level": 2})["rewards"], [2])
+        with self.assertRaisesRegex(CallFailed, "chat: expected answer in the sample's extra_env_info, got level"):
+            step(chat, "5", {"level": 2})
+        for returned in (1.0, [], [1, 2], [None], [float("nan")]):
+            with self.subTest(returned), self.assertRaisesRegex(CallFailed, "expected a (list with|number|finite)") as caught:
+                step(lambda completions: returned)  # noqa: B023
+            self.assertEqual(caught.exception.status, 422)
+
+    def test_of_verifiers_form_gets_the_names_that_it_has(self):
+        def judged(prompt, completion, answer, info, state):
+            return float(answer == completion[-1]["content"] and state["answer"] == answer and info["level"] == 2 and len(prompt) == 1)
+
+        self.assertEqual(step(judged, "5", {"ground_truth": "5", "level": 2})["rewards"], [1])
+        self.assertEqual(step(lambda completion, answer: completion[0]["content"] == answer, "5")["rewards"], [1])
+        with self.assertRaisesRegex(CallFailed, "judged: expected answer in the sample's extra_env_info, got level"):
+            step(judged, "5", {"level": 2})
+
+    def test_of_verifiers_form_gets_the_columns_of_its_data_sets_where_the_sample_has_them(self):
+        def worth(completion, answer, info, task, **rest):
+            return info["points"] * (answer == completion[0]["content"]) * (task == "sums") * ("state" in rest)
+
+        sample = {"answer": "5", "ground_truth": "6", "info": {"points": 3}, "task": "sums"}
+        self.assertEqual(step(worth, "5", sample)["rewards"], [3])
+
+    def test_of_another_form_is_refused_when_it_is_given_with_what_a_reward_takes(self):
+        def three(text, truth, more):
+            return 1
+
+        def counts(completions, trainer_state):
+            return [1]
+
+        for function, said in (
+            (lambda r: 1, r"expected a function of two, reward\(reply, sample\), .*, got <lambda>\(r\)"),
+            (three, r"got three\(text, truth, more\)"),
+            (counts, r"got trainer_state of counts\(completions, trainer_state\), which only TRL's trainer has"),
+        ):
+            with self.subTest(said), self.assertRaisesRegex(TypeError, said):
+                load(function)
+
+    def test_that_cannot_be_loaded_from_a_copy_says_its_reason_alone(self):
+        def unmade():
+            raise RuntimeError("no such file")
+
+        with tempfile.NamedTemporaryFile("w+") as log:
+            for _ in range(4):
+                template = Template(unmade, log.name)
+                with self.assertRaisesRegex(CallFailed, "RuntimeError: no such file"):
+                    Isolated("unmade", copies=Copies(os.dup(template.control.fileno())))
+                template.close()
+            self.assertEqual(log.read(), "")
+
     def test_what_is_no_reward_is_a_malformed_answer_that_names_the_function(self):
         def forgets(reply, sample):
             reply.strip()

@@ -9,6 +9,7 @@ import { problemsWithHints } from '../model/unknown-fields.js';
 import { FORMATS } from '../model/results/arrow/formats.js';
 import { recordOf } from '../model/untrusted.js';
 import { placeOf } from '../platform/s3/bucket.js';
+import { isRecord } from '../platform/json/object.js';
 import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
 import { READERS } from '../platform/files.js';
@@ -211,7 +212,10 @@ export async function loadConfig(
     if (missing && isMissing) return NOTHING;
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
-  const value = parseYaml(textOf(bytes, file), file) ?? {};
+  const read: unknown = parseYaml(textOf(bytes, file), file) ?? {};
+  // Who may do without the file brings environments, and may do without those in it, too.
+  const value =
+    missing && isRecord(read) ? { ...read, environments: read['environments'] ?? {} } : read;
   const parsed = Config.safeParse(value);
   if (!parsed.success) {
     const found = problemsWithHints(parsed.error, { schema: Config, input: value });

@@ -119,6 +119,22 @@ describe('the settings of the local stack', () => {
     assert.equal(store.kind === 'file' && store.root, path.join(folder, '.rollouts/trajectories'));
   });
 
+  test('of a program need no environments in their file, and nobody else’s do without', async (t) => {
+    const folder = await temporaryFolder(t);
+    const source = path.join(folder, 'temporal.yaml');
+    const target = path.join(folder, 'out.yaml');
+    for (const none of ['', 'environments:\n']) {
+      await writeFile(source, `store: {kind: file, root: results}\n${none}`);
+      await writeLocalConfig({ source, target, ...STACK, missing: true });
+      const { store } = await loadConfig(target);
+      assert.equal(store.kind === 'file' && store.root, path.join(folder, 'results'));
+      await assert.rejects(
+        writeLocalConfig({ source, target, ...STACK }),
+        /environments: expected/,
+      );
+    }
+  });
+
   test('that are missing or wrong are an error that names the file, and nothing is written', async (t) => {
     const folder = await temporaryFolder(t);
     const source = path.join(folder, 'temporal.yaml');

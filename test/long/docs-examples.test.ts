@@ -201,6 +201,7 @@ describe('examples that need a stack', { skip }, () => {
     const worst = await python(await exampleIn('python/README.md', 'yesterday = datetime.now'));
     assert.equal(worst.match(/^step-17\/\d+-\d+ /gm)?.length, 20, worst);
     assert.doesNotMatch(worst, /^(?!step-17)\S+\/\d+-\d+ /m);
+    assert.doesNotMatch(worst, / (?:\[(?:''|"")?\])?$/m, 'without what the policy said');
   });
 
   test('environments in Python: a function is served from a script', async () => {

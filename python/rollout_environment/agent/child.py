@@ -20,7 +20,7 @@ def run(name, task, outcome, output, lifeline):
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)
     # Before there is a second thread.
-    guarded(lifeline=lifeline.fileno(), not_here=(outcome, output))
+    guarded(lifeline=lifeline, not_here=(outcome, output))
     output.close()
     os.environ.update(variables_of(task))
     sys.stdout, sys.stderr = (open(stream, "w", buffering=1, closefd=False, errors="backslashreplace") for stream in (1, 2))

@@ -300,6 +300,13 @@ class Scripts(Case):
         with self.assertRaisesRegex(LocalError, "temporal.yaml is not valid:[^$]*  environment: unknown field"):
             local(folder=self.folder)
 
+    def test_a_worker_that_ends_at_each_start_is_named_with_its_reason_at_once(self):
+        # An address that no machine has.
+        program = 'environments: { own: { kind: agent, run: { url: "http://127.0.0.1:9" } } }\n'
+        (self.folder / "temporal.yaml").write_text(program + 'worker: { gateway: { listen: "192.0.2.1:9", advertise: "http://192.0.2.1:9" } }\n')
+        with self.assertRaisesRegex(LocalError, r"the worker of \S+ ends at each start .*\nworker ended .*192\.0\.2\.1"):
+            local(folder=self.folder)
+
 
 class Notebooks(Case):
     def notebook(self, *cells):

@@ -51,6 +51,14 @@ class ToArrays(unittest.TestCase):
         self.assertEqual(to_arrays([given]).loss_mask.tolist(), to_arrays([row()]).loss_mask.tolist())
         self.assertEqual(to_arrays([given]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
 
+    def test_refuses_padding_and_lengths_that_are_no_number_by_name(self):
+        with self.assertRaisesRegex(ValueError, "^pad_id: expected a whole number from 0 on, got None .a tokenizer without pad_token_id has eos_token_id"):
+            to_arrays([], pad_id=None)
+        for given in ({"pad_id": "0"}, {"pad_id": -1}, {"length": "8"}, {"length": 8.0}, {"pad_id": True}):
+            with self.subTest(given), self.assertRaisesRegex(ValueError, f"^{next(iter(given))}: expected a whole number from 0 on, got "):
+                to_arrays([], **given)
+        self.assertEqual(to_arrays([], pad_id=np.int64(3), length=np.int32(8)).input_ids.shape, (0, 8))
+
     def test_takes_loss_multiplier_and_train_mask_into_the_loss_mask_alone(self):
         halved = to_arrays([row(loss_multiplier=0.5)])
         self.assertEqual(halved.loss_mask.tolist(), [[0, 0, 0.5, 0.5, 0, 0.5]])

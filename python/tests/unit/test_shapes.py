@@ -37,6 +37,16 @@ class Shapes(unittest.TestCase):
             [{"message_log": messages, "task_name": "math", "extra_env_info": {"seed": 1, "ground_truth": "42"}}],
         )
 
+    def test_a_column_of_ones_own_that_is_called_like_one_of_samples_is_named_with_what_renames_it(self):
+        row = {"message_log": [{"role": "user", "content": "?"}], "task_name": "math"}
+        for name, value in (("length", "12 cm"), ("length", True), ("loss_multiplier", "1"), ("stop_strings", "a,b"), ("task_name", 7)):
+            with self.subTest(name), self.assertRaisesRegex(InvalidBatchRequest, rf"^samples\.1\.{name}: expected .*, which a sample has there, got .*; a column of your own: columns=\{{'{name}': 'extra_env_info\.{name}'\}}$"):
+                list(Shape().samples([row, {**row, name: value}]))
+        [sample] = Shape({"length": "extra_env_info.length"}).samples([{**row, "length": "12 cm"}])
+        self.assertEqual(sample["extra_env_info"], {"length": "12 cm"})
+        for good in ({"length": 12, "loss_multiplier": 0.5, "stop_strings": None}, {"length": None, "stop_strings": ["a"]}):
+            self.assertEqual(list(Shape().samples([{**row, **good}])), [{**row, **good}])
+
     def test_texts_are_prompts_where_their_task_is_known(self):
         self.assertEqual(samples(("6 times 7?" for _ in range(1)), None, "math"), [{"message_log": ASKED, "task_name": "math"}])
 

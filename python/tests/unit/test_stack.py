@@ -6,9 +6,12 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 from durable_rollouts import __version__
-from durable_rollouts.stack import LocalError, _joined, _Log, what_runs
+from durable_rollouts import local, machine
+from durable_rollouts.stack import LocalError, Log, _joined, what_runs
 
 SAID = {
     "address": "127.0.0.1:7233",
@@ -35,7 +38,7 @@ class OtherBuilds(unittest.TestCase):
         process = subprocess.Popen([sys.executable, "-c", by], stdin=subprocess.PIPE)
         self.addCleanup(process.communicate)
         (self.home / ".rollouts" / "stack.json").write_text(json.dumps({"pid": process.pid, **said}))
-        with _Log(self.home / ".rollouts" / "logs" / "stack.log") as log:
+        with Log(self.home / ".rollouts" / "logs" / "stack.log") as log:
             return _joined(process, self.home, log)
 
     def without(self, field):
@@ -55,6 +58,50 @@ class OtherBuilds(unittest.TestCase):
 
     def test_none_is_none(self):
         self.assertIsNone(what_runs(self.home))
+
+
+class Folder(unittest.TestCase):
+    def test_that_cannot_be_written_is_refused_by_name_before_anything_starts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / ".rollouts").write_text("")
+            with self.assertRaisesRegex(LocalError, r"^folder: expected one in which \.rollouts can be written, got '/.*': .*Not a directory"):
+                local(folder=folder, environments={"a": lambda reply, sample: 1})
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(Path, "mkdir", side_effect=PermissionError(13, "Permission denied")):
+            with self.assertRaisesRegex(LocalError, "^folder: expected .*Permission denied"):
+                local(folder=folder)
+
+
+class Reward(unittest.TestCase):
+    def test_of_another_form_is_refused_by_its_environment_before_anything_starts(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(machine, "_served", {}):
+            with self.assertRaisesRegex(LocalError, r"^environments: a: expected a function of two, reward\(reply, sample\), .*, got <lambda>\(r\)$"):
+                local(folder=folder, environments={"a": lambda r: 1})
+            self.assertEqual(machine._served, {})
+
+
+class Worker(unittest.TestCase):
+    def test_that_ends_at_each_start_is_not_waited_for_and_its_reason_is_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder)
+            log = home / ".rollouts" / "logs" / "stack.log"
+            log.parent.mkdir(parents=True)
+            log.write_text("worker ended with code 1 (of an earlier start); it starts again\n" * 3)
+            stack = SimpleNamespace(home=home, task_queue="q", served={})
+
+            def dies(_):
+                self.assertLess(slept.call_count, 9, "it is waited for")
+                with open(log, "a") as file:
+                    file.write("worker ended with code 1 (Error: no such key); it starts again in 1 s\n")
+
+            with (
+                mock.patch.object(machine, "what_runs", return_value=stack),
+                mock.patch.object(machine, "_run", return_value=[]),
+                mock.patch.object(machine.presence, "workers_of", mock.Mock()),
+                mock.patch.object(machine.time, "sleep", side_effect=dies) as slept,
+                self.assertRaisesRegex(LocalError, "ends at each start .*\nworker ended with code 1 \\(Error: no such key\\)"),
+            ):
+                machine._await_worker(stack, None, {})
+            self.assertEqual(slept.call_count, 3)
 
 
 if __name__ == "__main__":
