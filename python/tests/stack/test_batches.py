@@ -44,7 +44,7 @@ class Batches(unittest.TestCase):
     def test_has_result_progress_rows_and_arrays(self):
         batch = self.start(FAST)
         result = batch.wait(60, show=True)
-        self.assertEqual(result.keys(), BatchResult.__annotations__.keys() - {"objects"})
+        self.assertEqual(result.keys() - {"notes"}, BatchResult.__annotations__.keys() - {"objects", "notes"})
         self.assertEqual((result["batch_id"], result["counts"]["completed"]), (batch.id, 8))
         self.assertEqual(batch.progress().keys(), BatchProgress.__annotations__.keys() - {"continued", "replacements", "failures"})
         self.assertEqual(batch.progress()["phase"], "done")
