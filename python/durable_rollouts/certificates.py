@@ -201,7 +201,7 @@ def _of_own_certificate(tls: TLSConfig, reason: str) -> Found:
         )
     what = f"it does not accept the client certificate ({reason})"
     if "EXPIRED" in reason:
-        return Found(what, f"renew it; {OWN} name its files")
+        return Found(what, f"renew it, with its key, in {OWN}")
     return Found(what, f"name one that an authority of the server has signed in {OWN}")
 
 

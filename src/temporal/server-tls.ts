@@ -127,7 +127,7 @@ function ofOwnCertificate(own: Uint8Array | undefined, code: string): Found {
   return {
     what: `it does not accept the client certificate ${names}, valid until ${validTo} (${code})`,
     remedy: isOver
-      ? `renew it; ${OWN} name its files`
+      ? `renew it, with its key, in ${OWN}`
       : `name one that an authority of the server has signed in ${OWN}`,
     isFinal,
   };

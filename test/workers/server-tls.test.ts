@@ -186,9 +186,9 @@ describe('a Temporal server', { skip: noOpenssl }, () => {
     {
       what: 'to which the client certificate has expired',
       port: withAlerts(),
-      settings: () => own(ours.sign('client', { days: -1 })),
+      settings: () => own(ours.sign('former', { days: -1 })),
       says: /^it does not accept the client certificate .*CERTIFICATE_EXPIRED\)$/,
-      next: new RegExp(`^renew it; ${OWN} name its files$`),
+      next: new RegExp(`^renew it, with its key, in ${OWN}$`),
     },
     {
       what: 'that speaks TLS to a plain client',
@@ -277,7 +277,7 @@ describe('a Temporal server', { skip: noOpenssl }, () => {
   const config = { ...Config.shape.temporal.parse({}), ...temporal };
   const log = pino({ level: 'silent' });
   const thrownBy = async (call: () => unknown): Promise<string> => {
-    const limited = within({ what: 'a refusal', timeout_ms: 20_000 }, (async () => call())());
+    const limited = within({ what: 'a refusal', timeout_ms: 20_000 }, Promise.resolve().then(call));
     return await limited.then(() => 'connected', describeError);
   };
   const closed = async ({ close }: { close: () => Promise<void> }): Promise<void> => {
@@ -287,7 +287,10 @@ describe('a Temporal server', { skip: noOpenssl }, () => {
     command: () =>
       thrownBy(async () => closed(await connectServer(connectionSettings({ temporal: config })))),
     worker: () =>
-      thrownBy(() => connect({ temporal: config }, { log, signal: new AbortController().signal })),
+      thrownBy(async () => {
+        const { signal } = new AbortController();
+        await (await connect({ temporal: config }, { log, signal }))?.connection.close();
+      }),
     check: async () => {
       const asked = { file: undefined, store: Promise.resolve(null) };
       const whole = { temporal: config } as Config;

@@ -4,6 +4,7 @@ import { describeError } from '../../platform/errors.js';
 import { clockAhead } from '../../temporal/server-clock.js';
 import { differenceText, takeAhead } from '../../platform/waits/common-clock.js';
 import { whyUnreached } from '../../temporal/server-address.js';
+import { lookAtServer } from '../../temporal/server-tls.js';
 import type { Sign } from '../../temporal/pollers.js';
 import { isAlive, lastSign, mayBeAlive } from '../../temporal/pollers.js';
 import type { Config } from '../config.js';
@@ -33,6 +34,10 @@ export async function checkTemporal(config: Config, asked: Asked): Promise<Findi
   if ('state' in settings) return [settings];
   const { options, namespace, address_from } = settings;
   const part = `temporal ${options.address}`;
+  // Its client would try again for ten seconds.
+  const found = await lookAtServer(options).catch(() => null);
+  if (found?.isFinal === true)
+    return [{ part, state: 'broken', what: found.what, remedy: found.remedy ?? '' }];
   const connection = Connection.lazy({ ...options, connectTimeout: CONNECTS_WITHIN_MS });
   try {
     await connection.ensureConnected();
