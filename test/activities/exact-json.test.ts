@@ -121,19 +121,6 @@ describe('a request', () => {
     assert.equal(row?.get('9'), '{"3":1,"1":2}');
     assert.ok(names.includes('total_reward'));
   });
-
-  test('of an earlier version, stored as JavaScript writes it, is continued', async (t) => {
-    const bench = await activityBench(t);
-    const told = `{"samples":[${SAMPLE},"p":1.0}],"metadata":{"lr":1.0}}`;
-    await planned(bench, JSON.parse(told));
-    assert.equal((await planned(bench, readJson(told, IN_PAYLOADS)))?.continued, true);
-    const other = readJson(told.replaceAll('1.0', '2.0'), IN_PAYLOADS);
-    const { error } = await bench.run('planBatch', { input: other, workflow_id: BATCH });
-    assert.match(
-      String(error),
-      /samples\.0\.p: the batch of this id has 1, got 2\.0; use another batch id/,
-    );
-  });
 });
 
 describe('columns of a sample', () => {

@@ -94,17 +94,6 @@ describe('a batch that is planned', () => {
     await assert.rejects(stat(files.metrics), /ENOENT/);
   });
 
-  test('continues where an earlier release wrote its own default of min_valid', async (t) => {
-    const bench = await activityBench(t);
-    await plan(bench, { samples: [SAMPLE], min_valid: 0 });
-    const again = await plan(bench, { samples: [SAMPLE] });
-    assert.deepEqual([again?.continued, again?.min_valid], [true, 1]);
-    await assert.rejects(
-      plan(bench, { samples: [SAMPLE], min_valid: 2 }),
-      /min_valid: the batch of this id has 0, got 2/,
-    );
-  });
-
   test('again with another request is refused, and what was there stays', async (t) => {
     const bench = await activityBench(t);
     await plan(bench, { samples: [SAMPLE] });

@@ -105,10 +105,11 @@ test('sums are those that one does by hand', () => {
   const valueOf: typeof exact = (...row) => Number(exact(...row).toPrecision(12));
   // 200 turns and 40,000 tokens a second, 20 rollouts that end; slices of 20 s make two more activities of 50 s.
   assert.equal(valueOf('load', 'tokens'), 40_000);
-  assert.equal(valueOf('Temporal', 'requests'), 20 * 5 + 1000 * 0.1);
+  // Their heartbeat timeout is half of the measured ones'.
+  assert.equal(valueOf('Temporal', 'requests'), 20 * 5 + 1000 * 0.2);
   assert.equal(valueOf('Temporal', 'events of histories'), 20 * (20 + 2 * 6));
-  assert.equal(valueOf('Temporal', 'cores of a dev server'), 2 + 1 + 2);
-  assert.equal(valueOf('Temporal Cloud', 'actions of a rollout'), 3 + 2 + 50 * 0.1);
+  assert.equal(valueOf('Temporal', 'cores of a dev server'), 2 + 1 + 4);
+  assert.equal(valueOf('Temporal Cloud', 'actions of a rollout'), 3 + 2 + 50 * 0.2);
   // A turn's tokens are written every 250 ms: 20 lines.
   assert.equal(valueOf('journals', 'a rollout'), 1000 + 10 * (500 + 20 * 100 + 200 * 10));
   assert.equal(valueOf('workers', 'cores'), 2.7);

@@ -3,7 +3,13 @@ import { getEventListeners } from 'node:events';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { LATE, orAborted, withDeadline, within } from '../../src/platform/waits/abort.js';
+import {
+  LATE,
+  orAborted,
+  withController,
+  withDeadline,
+  within,
+} from '../../src/platform/waits/abort.js';
 
 const never = new Promise<never>(() => undefined);
 
@@ -68,4 +74,26 @@ describe('a wait that a signal or a clock ends', () => {
     const { signal } = new AbortController();
     assert.equal(await withDeadline(signal, { ms: 60_000, run: () => Promise.resolve(7) }), 7);
   });
+});
+
+test('any number of waits may share a signal, and Node.js takes none for a leak', async () => {
+  const warnings: string[] = [];
+  const warn = ({ name }: Error): void => {
+    warnings.push(name);
+  };
+  process.on('warning', warn);
+  for (const wait of [
+    (signal: AbortSignal) => orAborted(new Promise(() => undefined), signal),
+    (signal: AbortSignal) =>
+      withController(signal, (own) => orAborted(new Promise(() => undefined), own.signal)),
+  ]) {
+    const controller = new AbortController();
+    const waits = Array.from({ length: 30 }, () => wait(controller.signal));
+    controller.abort(new Error('over'));
+    const ends = await Promise.allSettled(waits);
+    assert.ok(ends.every(({ status }) => status === 'rejected'));
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off('warning', warn);
+  assert.deepEqual(warnings, []);
 });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 /** Adapters (LoRA) as the record has them: weights beside those of an engine, under a name that is their label. */
 
 /** One of the policies that a replica samples from. */
-export const ServedAdapter = z.strictObject({
+export const ServedAdapter = z.object({
   /** null: nobody has published the weights. */
   version: z.int().nullable(),
   /** As requests name it; null: the weights alone. */
@@ -12,7 +12,7 @@ export const ServedAdapter = z.strictObject({
 export type ServedAdapter = z.infer<typeof ServedAdapter>;
 
 /** What a version is, if it is an adapter. */
-export const AdapterOf = z.strictObject({
+export const AdapterOf = z.object({
   name: z.string(),
   /** The version of the weights that it was published for; null: those that engines start with. */
   base: z.int().nullable(),
@@ -21,5 +21,5 @@ export const AdapterOf = z.strictObject({
 export type AdapterOf = z.infer<typeof AdapterOf>;
 
 /** An adapter whose files somebody may still need. */
-export const KeptAdapter = z.strictObject({ version: z.int(), path: z.string() });
+export const KeptAdapter = z.object({ version: z.int(), path: z.string() });
 export type KeptAdapter = z.infer<typeof KeptAdapter>;

@@ -5,14 +5,14 @@ import { z } from 'zod';
 const name = z.string().min(1).max(200);
 
 /** Each process of a trainer makes an incarnation of its own. */
-export const Holder = z.strictObject({
+export const Holder = z.object({
   name: name.describe('of the trainer, the same after it was restarted'),
   incarnation: name.describe('of its process: made anew at each start'),
 });
 export type Holder = z.infer<typeof Holder>;
 
 /** Update `release`. */
-export const Release = z.strictObject({
+export const Release = z.object({
   holder: z
     .strictObject({
       name: name.describe('of the trainer'),
@@ -34,7 +34,7 @@ const Hold = Holder.extend({
 export type Hold = z.infer<typeof Hold>;
 
 /** Versions that one trainer has brought, up to the next one's first. */
-const Course = z.strictObject({
+const Course = z.object({
   /** null: it did not say who it is. */
   name: name.nullable(),
   first: z.int(),
@@ -42,7 +42,7 @@ const Course = z.strictObject({
   found: z.int().nullable(),
 });
 
-export const Holding = z.strictObject({
+export const Holding = z.object({
   hold: Hold.nullable().default(null),
   /** Those that have held it, the newest of each name last: one before it is refused for ever. */
   incarnations: z.array(Holder).default([]),

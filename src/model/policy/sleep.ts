@@ -7,7 +7,7 @@ import { SLEEP_LEVELS } from '../workflow-safe/policy.js';
 
 const Level = z.literal(SLEEP_LEVELS);
 
-export const Sleep = z.strictObject({
+export const Sleep = z.object({
   level: Level.default(1).describe(
     '1: the weights wait in the memory of the host; 2: they are dropped, and loaded again from files, or sent',
   ),
@@ -16,7 +16,7 @@ export const Sleep = z.strictObject({
 });
 export type Sleep = z.infer<typeof Sleep>;
 
-export const Wake = z.strictObject({
+export const Wake = z.object({
   tags: z
     .array(z.enum(['weights', 'kv_cache', 'scheduling']))
     .min(1)
@@ -27,7 +27,7 @@ export const Wake = z.strictObject({
 export type Wake = z.infer<typeof Wake>;
 
 /** Engines sleep, as the record has it. */
-export const Sleeping = z.strictObject({
+export const Sleeping = z.object({
   /** Of the update, so that another attempt knows its own. */
   nonce: z.string(),
   holder: Holder,
@@ -38,7 +38,7 @@ export const Sleeping = z.strictObject({
 export type Sleeping = z.infer<typeof Sleeping>;
 
 /** How a replica was put to sleep. It stays until the replica is `current` again. */
-export const Slept = z.strictObject({
+export const Slept = z.object({
   level: Level,
   /** What it said of its weights; null: nothing. */
   label: z.string().nullable(),

@@ -5,7 +5,7 @@ import { Begin } from './transfer.js';
 
 /** A transfer as the record has it: who may put weights into which engines, under which version. */
 
-const TicketEngine = z.strictObject({
+const TicketEngine = z.object({
   url: z.string(),
   /** Engines of one collective fail together. */
   group: z.int(),
@@ -14,7 +14,7 @@ const TicketEngine = z.strictObject({
   /** By which weights are sent to it; null: it does not say it. */
   backend: z.string().nullable().default(null),
   /** Before the ticket. An engine that nobody touched goes back to it. */
-  was: z.strictObject({
+  was: z.object({
     state: z.enum(REPLICA_STATES),
     needs: z.enum(REPLICA_NEEDS).nullable(),
     /** What the engine said of its weights; null: nothing. */
@@ -27,7 +27,7 @@ const TicketEngine = z.strictObject({
 });
 export type TicketEngine = z.infer<typeof TicketEngine>;
 
-export const Ticket = z.strictObject({
+export const Ticket = z.object({
   nonce: z.string(),
   version: z.int(),
   ...Begin.pick({
@@ -54,7 +54,7 @@ export const Ticket = z.strictObject({
 export type Ticket = z.infer<typeof Ticket>;
 
 /** A ticket that is no longer in force. Whoever has it is refused for ever. */
-const PastTicket = z.strictObject({
+const PastTicket = z.object({
   nonce: z.string(),
   version: z.int(),
   holder: Holder,
@@ -62,7 +62,7 @@ const PastTicket = z.strictObject({
   why: z.string(),
 });
 
-export const Transfers = z.strictObject({
+export const Transfers = z.object({
   open: Ticket.nullable().default(null),
   /** The last one that ended: its collective may be used again if it succeeded. */
   last: z

@@ -4,7 +4,7 @@ import { z } from 'zod';
  * What a worker sees of the files of weights. Publishing records it, because a path may have other contents later, and
  * a version names one.
  */
-export const WeightFiles = z.strictObject({
+export const WeightFiles = z.object({
   bytes: z.int(),
   /** When the youngest was written, in ISO form. */
   modified: z.string(),

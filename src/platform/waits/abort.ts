@@ -1,4 +1,15 @@
+import { setMaxListeners } from 'node:events';
+
 /** Waits that end on a signal or after a time. A finished wait leaves no listener and no timer behind. */
+
+/** Listens once; returns what ends that. Any number of waits may share a signal: that is no leak, and no warning. */
+export function onAbort(signal: AbortSignal, run: () => void): () => void {
+  setMaxListeners(0, signal);
+  signal.addEventListener('abort', run, { once: true });
+  return () => {
+    signal.removeEventListener('abort', run);
+  };
+}
 
 /** Settles as the promise does or, if the signal aborts first, rejects with its reason. The promise itself continues. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -7,10 +18,7 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
       reject(signal.reason as Error);
     };
     if (signal.aborted) leave();
-    signal.addEventListener('abort', leave, { once: true });
-    void promise.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', leave);
-    });
+    void promise.then(resolve, reject).finally(onAbort(signal, leave));
   });
 }
 
@@ -36,14 +44,13 @@ export async function withController<T>(
 ): Promise<T> {
   signal.throwIfAborted();
   const controller = new AbortController();
-  const follow = (): void => {
+  const leave = onAbort(signal, () => {
     controller.abort(signal.reason);
-  };
-  signal.addEventListener('abort', follow, { once: true });
+  });
   try {
     return await run(controller);
   } finally {
-    signal.removeEventListener('abort', follow);
+    leave();
   }
 }
 

@@ -1,3 +1,5 @@
+import { onAbort } from './abort.js';
+
 export interface WaitingLine<Wish, Place> {
   /**
    * Waits for a place; rejects with the signal's reason. The caller gives its place back by its own means and then
@@ -58,16 +60,16 @@ export function createWaitingLine<Wish, Place>(
           // There may be room for the next one even if there was none for the first.
           serve();
         };
+        const ignore = onAbort(signal, leave);
         const waiter = {
           wish,
           came: (joined += 1),
           // At once, not when the promise settles: an abort in between would lose the place.
           grant: (place: Place): void => {
-            signal.removeEventListener('abort', leave);
+            ignore();
             resolve(place);
           },
         };
-        signal.addEventListener('abort', leave, { once: true });
         waiting.add(waiter);
         serve();
       }),
