@@ -108,7 +108,7 @@ test('sums are those that one does by hand', () => {
   // Their heartbeat timeout is half of the measured ones'.
   assert.equal(valueOf('Temporal', 'requests'), 20 * 5 + 1000 * 0.2);
   assert.equal(valueOf('Temporal', 'events of histories'), 20 * (20 + 2 * 6));
-  assert.equal(valueOf('Temporal', 'cores of a dev server'), 2 + 1 + 4);
+  assert.equal(valueOf('Temporal', 'cores of a dev server'), 2 + 2 + 2);
   assert.equal(valueOf('Temporal Cloud', 'actions of a rollout'), 3 + 2 + 50 * 0.2);
   // A turn's tokens are written every 250 ms: 20 lines.
   assert.equal(valueOf('journals', 'a rollout'), 1000 + 10 * (500 + 20 * 100 + 200 * 10));
