@@ -44,6 +44,8 @@ export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
   'FAILED_PRECONDITION',
   // Node.js reads it.
   'NODE_EXTRA_CA_CERTS',
+  // Temporal's SDKs do.
+  'TEMPORAL_TLS_SERVER_NAME',
   'ROW_COLUMNS',
 ]);
 
