@@ -25,7 +25,7 @@ interface Tls {
   clientCertPair?: { crt: Uint8Array; key: Uint8Array };
 }
 
-export interface Found {
+interface Found {
   what: string;
   /** null: none that follows from TLS. */
   remedy: string | null;

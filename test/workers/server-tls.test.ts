@@ -3,16 +3,14 @@
  * same cause, and the same next step.
  */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
 import type { Http2SecureServer, Http2Server, ServerHttp2Stream } from 'node:http2';
 import { createSecureServer, createServer } from 'node:http2';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { execFileSync } from 'node:child_process';
 import { pino } from 'pino';
 import { connectServer } from '../../src/client/server.js';
 import { describeError } from '../../src/platform/errors.js';
@@ -280,12 +278,11 @@ describe('a Temporal server', { skip: noOpenssl }, () => {
     const limited = within({ what: 'a refusal', timeout_ms: 20_000 }, Promise.resolve().then(call));
     return await limited.then(() => 'connected', describeError);
   };
-  const closed = async ({ close }: { close: () => Promise<void> }): Promise<void> => {
-    await close();
-  };
   const asking: Record<string, () => Promise<string>> = {
     command: () =>
-      thrownBy(async () => closed(await connectServer(connectionSettings({ temporal: config })))),
+      thrownBy(async () => {
+        await (await connectServer(connectionSettings({ temporal: config }))).close();
+      }),
     worker: () =>
       thrownBy(async () => {
         const { signal } = new AbortController();
