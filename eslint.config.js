@@ -48,12 +48,11 @@ const PARSERS = {
     'src/environments/gym-agent/head-server.ts',
     'src/environments/gymnasium/{lost-session,cookies}.ts',
     'src/environments/math/grader-process.ts',
-    'src/environments/module/{calls,module-process}.ts',
     'src/sandbox/{python,folders}.ts',
     'src/sandbox/snippets/line-reader.ts',
     'src/environments/retriever/{index-files,corpus/corpus,corpus/files}.ts',
   ],
-  'gives JavaScript code, which has plain values': ['src/environments/module/serve.ts'],
+  'gives JavaScript code, which has plain values': ['src/environments/module/user-module.ts'],
   'belongs to the stack on one machine': ['src/dev/**', 'simulator/**', 'demos/**'],
 };
 

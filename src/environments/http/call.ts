@@ -35,8 +35,6 @@ export interface HttpCall {
    * A share of the allowance for large answers, which the caller gives back; absent: it is given back with the text.
    */
   share?: Share | undefined;
-  /** The service says that it has begun with it (status 102). */
-  begun?: () => void;
 }
 
 export interface Reply {
@@ -114,7 +112,6 @@ export function createHttpCall({
         signal,
         max_bytes: max_answer_bytes,
         share,
-        begun: call.begun,
       })
       .catch((error: unknown) => {
         const failure = httpFailureIn(error);

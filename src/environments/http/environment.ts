@@ -8,7 +8,7 @@ import { writeJson } from '../../platform/json/kept.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import { parseJson, readReply } from './reply.js';
 import { namingHeaders } from '../naming.js';
-import { sessionCalls, type SessionCalls } from './session.js';
+import { sessionCalls } from './session.js';
 import { rejected } from '../rejections.js';
 import { parseListedAnswer } from '../step-answer.js';
 
@@ -18,7 +18,7 @@ const HEALTH_TIMEOUT_MS = 5000;
 /** Only the first by name are kept (environment-metrics.ts). */
 const MAX_METRICS = 4096;
 
-export interface HttpEnvironment extends Omit<ExactEnvironment, keyof SessionCalls>, SessionCalls {
+export interface HttpEnvironment extends ExactEnvironment {
   globalPostProcessAndMetrics(
     rollouts: FinishedRollouts<ForeignObject>,
     signal: AbortSignal,
@@ -34,17 +34,8 @@ export interface HttpEnvironment extends Omit<ExactEnvironment, keyof SessionCal
  * protocol are `EnvironmentRejected`. Aborting a call's signal closes its connection and throws the signal's reason.
  */
 export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
+  const { url: at } = settings;
   const { send: call, close } = createHttpCall(settings);
-  return environmentOver({ at: settings.url, call, timeout_ms: settings.timeout_ms, close });
-}
-
-/** The same over other calls than those to a URL. */
-export function environmentOver({
-  at,
-  call,
-  timeout_ms,
-  close,
-}: Parameters<typeof sessionCalls>[0] & Pick<HttpEnvironment, 'close'>): HttpEnvironment {
   return {
     async step({ message_log, metadata }, { signal, share, ...names }) {
       const headers = namingHeaders(names);
@@ -54,7 +45,7 @@ export function environmentOver({
       return parseListedAnswer(parseJson(reply, { at, foreign: IN_STEPS }), { subject, at });
     },
 
-    ...sessionCalls({ at, call, timeout_ms }),
+    ...sessionCalls({ at, call, timeout_ms: settings.timeout_ms }),
 
     async globalPostProcessAndMetrics(finished, signal) {
       const path = '/global_post_process_and_metrics';
@@ -62,7 +53,7 @@ export function environmentOver({
         method: 'POST',
         path,
         body: Readable.from(jsonOf(finished)),
-        timeout_ms: Math.min(timeout_ms, METRICS_TIMEOUT_MS),
+        timeout_ms: Math.min(settings.timeout_ms, METRICS_TIMEOUT_MS),
         signal,
         accept: [404],
       });
@@ -70,8 +61,8 @@ export function environmentOver({
     },
 
     async health(signal) {
-      const patience_ms = Math.min(timeout_ms, HEALTH_TIMEOUT_MS);
-      await call({ method: 'GET', path: '/health', signal, timeout_ms: patience_ms });
+      const timeout_ms = Math.min(settings.timeout_ms, HEALTH_TIMEOUT_MS);
+      await call({ method: 'GET', path: '/health', signal, timeout_ms });
     },
 
     close,

@@ -24,8 +24,6 @@ const BeginAnswer = z.strictObject({
     .default([]),
 });
 
-export type SessionCalls = Required<Pick<ExactEnvironment, 'begin' | 'mayBegin' | 'end'>>;
-
 /** `POST /begin` and `POST /end`; 404, 405 or 501: there is none. */
 export function sessionCalls({
   at,
@@ -35,7 +33,7 @@ export function sessionCalls({
   at: string;
   call: HttpCalls['send'];
   timeout_ms: number;
-}): SessionCalls {
+}): Required<Pick<ExactEnvironment, 'begin' | 'mayBegin' | 'end'>> {
   const none_until = { '/begin': 0, '/end': 0 };
   const ask = async (
     path: keyof typeof none_until,

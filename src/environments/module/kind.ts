@@ -13,7 +13,7 @@ function pythonIsServed(file: string): string {
 
 export const userModule = defineKind({
   settings: z.strictObject({
-    kind: z.literal('module').describe('a module of yours, which a process of the worker loads'),
+    kind: z.literal('module').describe('a module of yours, which the worker loads'),
     path: z
       .string()
       .min(1)
@@ -37,7 +37,7 @@ export const userModule = defineKind({
         'false: it waits for something (a service, a process), and its steps are separate activities',
       ),
     timeout: Duration.default('1m').describe(
-      "for one call, from the moment when the module's process begins it",
+      "for one call, from the moment when the module's thread begins it",
     ),
     ...STEP_QUEUE,
   }),

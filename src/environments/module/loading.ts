@@ -2,13 +2,13 @@ import { execFile } from 'node:child_process';
 import { pathToFileURL } from 'node:url';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { ModuleStart } from './wire.js';
+import type { ThreadStart } from './wire.js';
 import { OPTIONAL, thrownText } from './wire.js';
 import { readWhole } from '../../platform/regular-file.js';
 
 /** The result of a module's export. Throws an error that names file and export. */
 export async function loadModule(
-  { path, export: name, settings }: ModuleStart,
+  { path, export: name, settings }: ThreadStart,
   context: EnvironmentContext,
 ): Promise<TurnEnvironment | BatchEnvironment> {
   const subject = subjectOf({ path, export: name, name: context.name });
@@ -20,7 +20,7 @@ export const subjectOf = ({
   path,
   export: name,
   name: environment,
-}: Pick<ModuleStart, 'path' | 'export' | 'name'>): string =>
+}: Pick<ThreadStart, 'path' | 'export' | 'name'>): string =>
   `environment ${environment}: export ${name} of ${path}`;
 
 async function load(path: string, { name }: EnvironmentContext): Promise<Record<string, unknown>> {
@@ -66,7 +66,7 @@ async function lineOfMistake(path: string): Promise<string | null> {
 }
 
 /**
- * Node.js 20 does not strip types. Source maps are on only for this process, so that traces show the module's own lines;
+ * Node.js 20 does not strip types. Source maps are on only for this thread, so that traces show the module's own lines;
  * in a worker they would cost 60 ms per workflow.
  */
 async function loadTypeScript(url: string): Promise<Record<string, unknown>> {

@@ -1,11 +1,16 @@
-import { plainOf } from '../../platform/json/kept.js';
+import { z } from 'zod';
+import { recordOf } from '../../model/untrusted.js';
+import { sessionOf } from '../naming.js';
+import { rejectedFields } from '../rejections.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { Environment } from '../environment.js';
-import { environmentOver } from '../http/environment.js';
+import type { Environment, Metadata } from '../environment.js';
+import { parseAnswer, parseListedAnswer } from '../step-answer.js';
 import { ModuleCalls } from './calls.js';
 import { subjectOf } from './loading.js';
-import { answersFrom } from './module-process.js';
+import type { FunctionName } from './wire.js';
+import { answersFrom } from './questions.js';
+import { unstorable } from './wire.js';
 
 export interface ModuleSettings {
   /** Absolute. */
@@ -17,7 +22,7 @@ export interface ModuleSettings {
 }
 
 /**
- * The user's own environment: a TypeScript or JavaScript module in its own process. Throws an error that names file and
+ * The user's own environment: a TypeScript or JavaScript module in its own thread. Throws an error that names file and
  * export.
  */
 export async function createModuleEnvironment(
@@ -27,41 +32,85 @@ export async function createModuleEnvironment(
   const start = { path, export: name, settings, name: context.name };
   const subject = subjectOf(start);
   const closing = new AbortController();
-  const timeout_ms = toMs(timeout);
   const calls = new ModuleCalls(start, {
-    timeout_ms,
+    timeout_ms: toMs(timeout),
     subject,
     answer: answersFrom(context, closing.signal),
-    answers: context.answers,
   });
   const has = await calls.ready();
-  const close = async (): Promise<void> => {
-    if (closing.signal.aborted) return;
-    const { signal } = new AbortController();
-    try {
-      if (has.includes('close')) await calls.send({ method: 'POST', path: '/close', signal });
-    } finally {
-      closing.abort(new Error('the environment is closed'));
-      await calls.end();
-    }
-  };
-  const served = environmentOver({ at: subject, call: calls.send, timeout_ms, close });
   return {
-    step: async (turn, given) => {
-      const answer = await served.step(turn, given);
-      return { ...answer, metadata: answer.metadata ? plainOf(answer.metadata) : null };
+    step: async (turn, { idempotency_key, deployment, was_asked, signal }) => {
+      const context = {
+        idempotency_key,
+        ...(deployment !== undefined && { deployment }),
+        ...(was_asked !== undefined && { was_asked }),
+      };
+      const given = await calls.call({ call: 'step', turn, context }, { signal });
+      const parse = has.includes('stepOne') ? parseAnswer : parseListedAnswer;
+      const answer = parse(given, { subject: `${subject} answered` });
+      return { ...answer, metadata: asJson(answer.metadata as Metadata | null, subject) };
     },
-    ...(has.includes('begin') && {
-      begin: async (sample, given) => {
-        const begun = await served.begin(sample, given);
-        return begun && { ...begun, metadata: plainOf(begun.metadata) };
+
+    ...sessionsOf(has, { calls, subject }),
+
+    ...(has.includes('globalPostProcessAndMetrics') && {
+      globalPostProcessAndMetrics: async (rollouts, signal) =>
+        (await calls.call({ call: 'globalPostProcessAndMetrics' }, { signal, rollouts })) as Record<
+          string,
+          number
+        > | null,
+    }),
+    ...(has.includes('health') && {
+      health: async (signal) => {
+        await calls.call({ call: 'health' }, { signal });
       },
     }),
-    ...(has.includes('end') && { end: served.end }),
-    ...(has.includes('globalPostProcessAndMetrics') && {
-      globalPostProcessAndMetrics: served.globalPostProcessAndMetrics,
-    }),
-    ...(has.includes('health') && { health: served.health }),
-    close,
+
+    close: async () => {
+      if (closing.signal.aborted) return;
+      try {
+        if (has.includes('close')) await calls.call({ call: 'close' });
+      } finally {
+        closing.abort(new Error('the environment is closed'));
+        await calls.end();
+      }
+    },
   };
+}
+
+function sessionsOf(
+  has: readonly FunctionName[],
+  { calls, subject }: { calls: ModuleCalls; subject: string },
+): Pick<Environment, 'begin' | 'end'> {
+  return {
+    ...(has.includes('begin') && {
+      begin: async ({ message_log, metadata }, { signal, ...names }) => {
+        const sample = { session: sessionOf(names), message_log, metadata };
+        const answer = await calls.call({ call: 'begin', sample }, { signal });
+        const parsed = FirstState.safeParse(answer);
+        if (parsed.success)
+          return { messages: [], metadata: asJson(parsed.data ?? metadata, subject) };
+        const { error } = parsed;
+        throw rejectedFields({ subject: `${subject} began with`, error, input: answer });
+      },
+    }),
+    ...(has.includes('end') && {
+      end: async (metadata, { signal, ...names }) => {
+        const session = sessionOf(names);
+        await calls.call({ call: 'end', metadata, session }, { signal });
+        return true;
+      },
+    }),
+  };
+}
+
+const FirstState = recordOf(z.unknown()).nullable();
+
+/** As the journal stores it: a cycle or a BigInt would not be JSON at the next attempt either. */
+function asJson<T>(value: T, subject: string): T {
+  try {
+    return JSON.parse(JSON.stringify(value)) as T;
+  } catch (error) {
+    throw unstorable(subject, error);
+  }
 }

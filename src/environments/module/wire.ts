@@ -1,23 +1,26 @@
-import type { FaultFacts, FaultType } from '../../model/faults.js';
-import { Fault, FAULT_TYPES } from '../../model/faults.js';
-import { describeError, shortened } from '../../platform/errors.js';
-import type { Pair } from '../math/grader-process.js';
+import type { MessagePort } from 'node:worker_threads';
+import type { FaultFacts } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import type { Metadata, Named, StepContext, Turn } from '../environment.js';
 import { ownPlace, ownTrace } from './own-trace.js';
+import type { SessionSample } from './authoring.js';
+import type { Pair } from '../math/grader-process.js';
 
-/**
- * Between a worker and the process of a module. Calls are HTTP, by the protocol of all environments. What that has no
- * words for are lines of JSON: the worker's first one is a `ModuleStart`.
- */
+/** Messages between a worker and the thread of a module: structured clones. */
 
-/** What the process loads. */
-export interface ModuleStart {
+/** Arguments of the thread. */
+export interface ThreadStart {
   path: string;
   export: string;
   settings: Record<string, unknown>;
   /** The environment's name, for messages. */
   name: string;
-  /** Every request has to bring it. */
-  token: string;
+}
+
+export interface ThreadFlags {
+  /** 1: another thread begins the calls that wait here. A loop holds up messages, so this is shared memory. */
+  left: Int32Array<SharedArrayBuffer>;
 }
 
 export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health', 'close'] as const;
@@ -25,35 +28,49 @@ export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health'
 export const FUNCTIONS = ['stepOne', 'step', ...OPTIONAL] as const;
 export type FunctionName = (typeof FUNCTIONS)[number];
 
-/** Where the lines are, both ways. */
-export const LINES_FD = 3;
+export type CallBody =
+  | { call: 'step'; turn: Turn; context: Named & Pick<StepContext, 'was_asked'> }
+  | { call: 'begin'; sample: SessionSample }
+  | { call: 'end'; metadata: Metadata; session: string }
+  /** Its rollouts are requested one by one: `next_rollout`. */
+  | { call: 'globalPostProcessAndMetrics' }
+  | { call: 'health' }
+  | { call: 'close' };
 
-/** Parts of a module's context that stay in the worker. */
+export type ToThread =
+  | { kind: 'call'; id: number; body: CallBody }
+  | { kind: 'abort'; id: number }
+  | { kind: 'ping' }
+  | { kind: 'answered'; ask: number; answer: Outcome };
+
+/** Parts of the module's context and arguments that stay in the worker. */
 export type Question =
   | { about: 'env'; variable: string }
   | { about: 'report'; message: string }
   | { about: 'retriever'; name: string }
   | { about: 'search'; name: string; query: string; options: { num_results?: number } | undefined }
   | { about: 'compare'; pair: Pair }
-  | { about: 'grader_health' };
+  | { about: 'grader_health' }
+  | { about: 'next_rollout'; call: number };
 
-export type FromModule =
-  | { kind: 'listening'; port: number }
+export type FromThread =
   | { kind: 'ready'; has: FunctionName[] }
   | { kind: 'failed'; error: WireError }
-  /** It is about to end. */
-  | { kind: 'broken'; why: string }
-  /** Answered by `POST /answered`; null: it waits for a line, an `Outcome`. */
-  | { kind: 'ask'; ask: number | null; question: Question };
+  | { kind: 'started'; id: number }
+  | { kind: 'ended'; id: number; outcome: Outcome }
+  | { kind: 'pong' }
+  | { kind: 'ask'; ask: number; question: Question }
+  /** The thread blocks until the answer comes through the port; the flag wakes it. */
+  | { kind: 'ask_now'; question: Question; port: MessagePort; flag: SharedArrayBuffer };
 
 export type Outcome = { value: unknown } | { error: WireError };
 
-/** The protocol's error, with all that matters of a fault. */
-export interface WireError extends Pick<FaultFacts, 'at' | 'retryAfterMs'> {
-  type: FaultType | 'Error';
+/** An error as a clone: everything that matters of a fault, the text of any other. */
+export interface WireError {
   message: string;
-  /** Frames of the module's own code; absent: none. */
-  trace?: string;
+  fault: Pick<FaultFacts, 'type' | 'at' | 'retryAfterMs'> | null;
+  /** Frames of the module's own code; null: none. */
+  trace: string | null;
 }
 
 /** The error of a module's code, in the worker. */
@@ -62,26 +79,17 @@ class ModuleError extends Error {
 
   constructor({ message, trace }: Pick<WireError, 'message' | 'trace'>) {
     super(message);
-    this.trace = trace ?? null;
+    this.trace = trace;
   }
 }
 
-/** An answer that is an error is kept up to 64 KiB. */
-const MOST_CHARACTERS = 4000;
-
 export function wireError(error: unknown): WireError {
-  if (error instanceof Fault) {
-    const { type, message, at, retryAfterMs } = error;
-    const facts = { ...(at !== null && { at }), ...(retryAfterMs !== null && { retryAfterMs }) };
-    return { type, message, ...facts };
-  }
-  const message = shortened(`${thrownText(error)}${ownPlace(error)}`, MOST_CHARACTERS);
   const trace = ownTrace(error);
-  return {
-    type: 'Error',
-    message,
-    ...(trace !== null && { trace: shortened(trace, MOST_CHARACTERS) }),
-  };
+  if (!(error instanceof Fault))
+    return { message: `${thrownText(error)}${ownPlace(error)}`, fault: null, trace };
+  const { type, message, at, retryAfterMs } = error;
+  const facts = { ...(at !== null && { at }), ...(retryAfterMs !== null && { retryAfterMs }) };
+  return { message, fault: { type, ...facts }, trace: null };
 }
 
 /** With its class, unless that is plain `Error`: "TypeError: x is not a function". */
@@ -93,7 +101,15 @@ export function thrownText(error: unknown): string {
   return name === undefined ? text : `${name}: ${text}`;
 }
 
-export function errorOf({ type, ...facts }: WireError): Error {
-  const fault = FAULT_TYPES.find((one) => one === type);
-  return fault === undefined ? new ModuleError(facts) : new Fault({ ...facts, type: fault });
-}
+export const errorOf = ({ message, fault, trace }: WireError): Error =>
+  fault === null ? new ModuleError({ message, trace }) : new Fault({ ...fault, message });
+
+/** For an answer that cannot be cloned (for example a function) or serialised. */
+export const unstorable = (subject: string, error: unknown): Fault =>
+  new Fault({
+    type: 'EnvironmentRejected',
+    message: `${subject} answered what no JSON can hold: ${describeError(error)}`,
+  });
+
+/** What a thread reports about its calls. */
+export type CallNews = Exclude<FromThread, { kind: 'ready' | 'failed' | 'pong' }>;

@@ -52,8 +52,6 @@ export interface Exchange {
   max_bytes: number;
   /** A large answer takes its bytes from it before it is read. */
   share?: Share | undefined;
-  /** The server says that it has begun with it (status 102). */
-  begun?: (() => void) | undefined;
 }
 
 export interface Answer {
@@ -174,23 +172,13 @@ interface Opened {
 }
 
 async function open(
-  {
-    url,
-    headers,
-    begun,
-    ...sent
-  }: Pick<Exchange, 'method' | 'url' | 'headers' | 'body' | 'signal' | 'begun'>,
+  { url, headers, ...sent }: Pick<Exchange, 'method' | 'url' | 'headers' | 'body' | 'signal'>,
   dispatcher: Agent,
 ): Promise<Opened> {
   const response = await undici()
     .request(url, {
       ...sent,
       body: sent.body ?? null,
-      ...(begun !== undefined && {
-        onInfo: ({ statusCode }: { statusCode: number }) => {
-          if (statusCode === 102) begun();
-        },
-      }),
       // The request asks for no encoding. If the body is encoded anyway, it is decoded and counted after that.
       headers: { 'accept-encoding': 'identity', ...headers },
       dispatcher,

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError, shortened } from '../errors.js';
@@ -57,70 +57,42 @@ export async function startChild({
   user = {},
 }: ChildOptions): Promise<Child> {
   await mkdir(path.dirname(logFile), { recursive: true, mode: 0o700 });
+  const prefix = ends === 'kernel' ? await kernelLifeline() : null;
+  const [program, rest] =
+    prefix === null ? [command, args] : ['setpriv', [...prefix, command, ...args]];
   const log = await open(logFile, 'a', 0o600);
   const { size: loggedBefore } = await log.stat();
   try {
-    const { child, ...started } = await startProcess({
-      command,
-      args,
-      cwd,
-      env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
-      stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],
-      endsWithParent: ends === 'kernel',
-      is_private,
-      user,
-    });
+    const start = is_private ? privately : atOnce;
+    const child = start(() =>
+      spawn(program, rest, {
+        ...user,
+        cwd,
+        env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
+        stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],
+        // A separate group: Ctrl-C reaches only this process, which then ends its children in order.
+        detached: true,
+      }),
+    );
     // The child may end before the pipe is closed.
     child.stdin?.on('error', () => undefined);
-    void started.exited.then(() => child.stdin?.destroy());
-    return {
-      ...started,
-      said: async (text) => text.test(await firstWordsIn(logFile, loggedBefore)),
-      lastWords: () => lastWordsIn(logFile, loggedBefore),
-    };
-  } finally {
-    await log.close();
-  }
-}
-
-export interface StartedProcess extends Pick<Child, 'pid' | 'exited' | 'stop' | 'kill'> {
-  child: ChildProcess;
-}
-
-/**
- * Starts a process with its own group. `endsWithParent`: like `ends: kernel`. Rejects if the program cannot be started at
- * all.
- */
-export async function startProcess({
-  command,
-  args,
-  cwd,
-  env,
-  stdio,
-  endsWithParent,
-  is_private = false,
-  user = {},
-}: Pick<ChildOptions, 'command' | 'args' | 'cwd' | 'env' | 'is_private' | 'user'> & {
-  stdio: StdioOptions;
-  endsWithParent: boolean;
-}): Promise<StartedProcess> {
-  const prefix = endsWithParent ? await kernelLifeline() : null;
-  const [program, rest] =
-    prefix === null ? [command, args] : ['setpriv', [...prefix, command, ...args]];
-  try {
-    const start = is_private ? privately : atOnce;
-    // A separate group: Ctrl-C reaches only this process, which then ends its children in order.
-    const child = start(() => spawn(program, rest, { ...user, cwd, env, stdio, detached: true }));
     const exited = new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
+        child.stdin?.destroy();
         resolve({ code, signal });
       });
     });
     const { pid } = await spawned(child);
     if (pid === undefined) throw new Error('it has no process id');
-    return { child, ...toChild(pid, exited) };
+    return {
+      ...toChild(pid, exited),
+      said: async (text) => text.test(await firstWordsIn(logFile, loggedBefore)),
+      lastWords: () => lastWordsIn(logFile, loggedBefore),
+    };
   } catch (error) {
     throw new Error(`${command} cannot be started: ${describeError(error)}`);
+  } finally {
+    await log.close();
   }
 }
 
