@@ -245,6 +245,10 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a store that cannot be written, which no journal can say, whatever the journals say`,
       `${ACTIVITIES}/absent-store.test.ts › a store that fails while a batch is planned is waited for, and its operation and error are reported`,
     ],
+    'A look asks Temporal what its quiet rollouts and its last slice wait for.': [
+      `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk although a rollout that has not begun only waits for a slot`,
+      `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk on which the rows of a slice are closed`,
+    ],
     'An answer that finds no room gives its attempt back.': [
       `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
     ],

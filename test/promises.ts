@@ -103,7 +103,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, by any worker`,
       `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
       `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
-      `${WORKFLOWS}/start-in-turn.test.ts › a start that is refused is tried again for a minute, and then it has failed`,
+      `${WORKFLOWS}/start-in-turn.test.ts › children that play on for a run that was reset are cancelled at the second refusal, all at once, and then start`,
     ],
     'once a worker runs, no engine with whole weights stays paused because a controller died': [
       `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
@@ -255,7 +255,7 @@ export const FAILURES: Record<string, Tests> = {
     'test/workers/workflow-thread.test.ts › has that limit in the worker that plays workflows',
   ],
   'a workflow that is reset into its middle': [
-    `${WORKFLOWS}/reset.test.ts › \${type} continues as a new run with its input alone`,
+    `${WORKFLOWS}/reset.test.ts › \${workflow.type} continues as a new run with its input alone`,
     `${LONG}/resets.test.ts › a batch that has ended has the same rows, though its rollouts had ended after the task`,
     `${LONG}/resets.test.ts › a stream and its groups have the same steps, and go on with the next`,
   ],

@@ -80,4 +80,3 @@ function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> 
     });
   }
 }
-

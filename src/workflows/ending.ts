@@ -11,7 +11,6 @@ import {
 import type { FailureFacts, FinishRollout } from '../activities/contract.js';
 import { plain, plainLine } from '../platform/plain.js';
 
-
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
 export interface EndedBy {

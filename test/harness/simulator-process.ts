@@ -5,11 +5,7 @@ import type { Exit } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { RequestEntry } from '../../simulator/request-log.js';
-import type {
-  FaultSpec,
-  SettingsChange,
-  SimulatorSettings,
-} from '../../simulator/settings.js';
+import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../simulator/settings.js';
 import { MAIN } from './command.js';
 import { untilStarted } from './started-child.js';
 import { PATIENCE_MS, within } from './waiting.js';

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  currentBoard,
-  DIRECTIONS,
-  slide,
-  type Board,
-} from '../../simulator/policy/board.js';
+import { currentBoard, DIRECTIONS, slide, type Board } from '../../simulator/policy/board.js';
 import { createDistances } from '../../simulator/policy/distances.js';
 import { createRandom } from '../../simulator/random.js';
 import {

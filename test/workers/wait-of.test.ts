@@ -4,8 +4,6 @@ import { test } from 'node:test';
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { waitOfDescribed } from '../../src/workers/wait-of.js';
 
-const NOW_S = Math.floor(Date.now() / 1000);
-
 /** The queues that the server was asked about. */
 const asked: string[] = [];
 
@@ -17,7 +15,10 @@ const server = {
       asked.push(taskQueue.name);
       return Promise.resolve({
         stats: { approximateBacklogCount: 16 },
-        pollers: taskQueue.name === 'polled' ? [{ lastAccessTime: { seconds: NOW_S } }] : [],
+        pollers:
+          taskQueue.name === 'polled'
+            ? [{ lastAccessTime: { seconds: Math.floor(Date.now() / 1000) } }]
+            : [],
       });
     },
     listWorkers: () => Promise.reject(new Error('unimplemented')),

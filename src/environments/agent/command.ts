@@ -2,7 +2,13 @@ import { Fault } from '../../model/faults.js';
 import { writeJson } from '../../platform/json/kept.js';
 import { orAborted, within } from '../../platform/waits/abort.js';
 import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
-import type { Command, Confined, Confinement, Part, Running } from '../../sandbox/programs/confinement.js';
+import type {
+  Command,
+  Confined,
+  Confinement,
+  Part,
+  Running,
+} from '../../sandbox/programs/confinement.js';
 import type { Argv, CommandSettings } from './command-settings.js';
 import { findProgram } from '../../sandbox/programs/find-program.js';
 import { asksPolicy, filled, variablesOf } from './placeholders.js';

@@ -5,7 +5,13 @@ import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { LATE, within } from '../../platform/waits/abort.js';
 import type { ProgramEnd } from '../environment.js';
 import type { Argv, CommandSettings } from './command-settings.js';
-import type { Command, Confined, Ended, Part, Running } from '../../sandbox/programs/confinement.js';
+import type {
+  Command,
+  Confined,
+  Ended,
+  Part,
+  Running,
+} from '../../sandbox/programs/confinement.js';
 
 /** What a program has left, read once nothing of it lives. */
 

@@ -16,7 +16,11 @@ export const GroupEnd = z.strictObject({
   failures: z
     .record(
       z.string(),
-      z.strictObject({ rollouts: z.int(), message: z.string(), example: z.string().exactOptional() }),
+      z.strictObject({
+        rollouts: z.int(),
+        message: z.string(),
+        example: z.string().exactOptional(),
+      }),
     )
     .exactOptional(),
 });

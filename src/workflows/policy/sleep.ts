@@ -48,8 +48,7 @@ async function woken(
 ): Promise<PolicyState> {
   const faults: Record<string, string> = {};
   const due = Object.entries(view.replicas).filter(
-    ([url, { state, slept }]) =>
-      slept !== undefined && state !== 'asleep' && !isKept(view, url),
+    ([url, { state, slept }]) => slept !== undefined && state !== 'asleep' && !isKept(view, url),
   );
   await Promise.all(
     due.map(async ([replica]) => {

@@ -105,5 +105,8 @@ export function lookWhileStepsAreAwaited(
 export function lookAtItself(seen: Looks['seen']): { over: () => void } {
   const { parent, workflowId: batch_id } = workflowInfo();
   if (parent !== undefined) return NO_LOOKS;
-  return lookWhileTheyRun({ batch_id, looks: true, by_hand: true }, { seen, running: () => [[0, 0]] });
+  return lookWhileTheyRun(
+    { batch_id, looks: true, by_hand: true },
+    { seen, running: () => [[0, 0]] },
+  );
 }
