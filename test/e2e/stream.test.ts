@@ -86,7 +86,10 @@ describe('a stream', { concurrency: 4 }, () => {
     );
     assert.equal(new Set(groups.flat()).size, 10);
     for (const kind of ['admitted', 'ended'])
-      for (const name of await readdir(path.join(bed.store_root, 'goes-back', kind)))
+      // A folder whose last fact is gone goes, too.
+      for (const name of await readdir(path.join(bed.store_root, 'goes-back', kind)).catch(
+        () => [],
+      ))
         assert.ok(!groups.flat().includes(parseInt(name, 10)), `${kind}/${name} is left`);
     await stream.handle().cancel();
     await assert.rejects(stream.handle().result());
