@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 from . import aio, connection, presence
 from .code import digest_of
 from .loop import run as _run
+from .one_deployment import TASKS_MEMO
 from .stack import LOOK_S, STATE, LocalError, Log, Stack, check_folder, ends_with, find_command, join, leave, package_version, say, what_runs
 from .sync import Client
 
@@ -214,12 +215,15 @@ async def _open(client: TemporalClient) -> List[str]:
 
 
 async def _using(client: TemporalClient, environment: str) -> List[str]:
-    """Batches and streams that run and have begun rollouts of it. One that has not begun has seen no code yet."""
+    """Batches and streams that run and are planned with it. One that is not planned has seen no code yet.
+
+    The memo says so from the plan on. Search attributes would come late, with the end of a rollout's first activity.
+    """
     using = []
     for id in await connection.patiently(lambda: _open(client)):
-        query = f"RolloutTask = '{environment}' AND WorkflowId STARTS_WITH '{id}/'"
         with suppress(RPCError):
-            async for _ in client.list_workflows(query, limit=1):
+            found = await client.get_workflow_handle(id).describe()
+            if environment in (await found.memo_value(TASKS_MEMO, [])):
                 using.append(id)
     return using
 

@@ -33,6 +33,8 @@ from .presence import pollers_of
 
 STORE_MEMO = "store_id"
 """The fact of a batch's or stream's memo that names the store of its deployment."""
+TASKS_MEMO = "tasks"
+"""The one that names the environments of its samples."""
 OWN_S = 5.0
 """How long a workflow that was found to be this deployment's own is not asked about again."""
 STORE = re.compile(r"/store=([0-9a-f]+)(?=/|$)")

@@ -92,8 +92,8 @@ export interface BatchPlan {
   looks?: true;
   /** Slices play their rollouts themselves, also a single one; absent: each rollout has a workflow. */
   plays_rollouts?: true;
-  /** Of its workflow: whose it is; absent: an older worker planned the batch. */
-  memo?: Record<string, string>;
+  /** Of its workflow: whose it is, and what it plays; absent: an older worker planned the batch. */
+  memo?: Record<string, string | string[]>;
 }
 
 export interface LookAtRollouts {

@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
-import { STORE_MEMO } from '../../src/activities/contract/one-deployment.js';
+import { STORE_MEMO, TASKS_MEMO } from '../../src/activities/contract/one-deployment.js';
 import { refusedKey } from '../../src/model/refused-key.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { scriptedService } from '../fakes/scripted-service.js';
@@ -64,7 +64,7 @@ describe('a batch that is planned', () => {
       min_valid: 1,
       continued: false,
       looks: true,
-      memo: { [STORE_MEMO]: await bench.dependencies.storeId() },
+      memo: { [STORE_MEMO]: await bench.dependencies.storeId(), [TASKS_MEMO]: ['math'] },
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
     assert.equal((await bench.store.readSample({ batch_id: BATCH, row: 3 }))['column'], 3);

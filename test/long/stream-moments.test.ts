@@ -1,7 +1,7 @@
 /** Kills the worker of a stream with SIGKILL at moments that files show: before and after each fact is put. */
 import assert from 'node:assert/strict';
 import { watch } from 'node:fs';
-import { mkdir, readdir } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { PolicyBed } from '../harness/policy-bed.js';
@@ -58,6 +58,8 @@ describe('a stream', () => {
       const step = hashes.length;
       const place = path.join(folder, moment.folder.replace('K', String(step)));
       await mkdir(place, { recursive: true });
+      // A folder without a fact goes, and a watch with it.
+      await writeFile(path.join(place, 'watched'), '');
       const killed = strikeAt(place, { file: moment.file, strike: () => bed.worker.kill() });
       const asked = hashOf(step);
       await within(moment.name, killed);

@@ -4,6 +4,8 @@ import { livingWorkers, namedIn } from '../../temporal/pollers.js';
 
 /** The fact of a batch's or stream's memo that names the store of its deployment. */
 export const STORE_MEMO = 'store_id';
+/** The one that names the environments of its samples: Python's `local()` changes no code that they play with. */
+export const TASKS_MEMO = 'tasks';
 
 /** The workflow of an id is another deployment's: it plays on another task queue, or wrote into another store. */
 export class OtherDeployment extends Error {

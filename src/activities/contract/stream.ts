@@ -9,7 +9,7 @@ import type {
 } from '../../model/workflow-safe/stream/state.js';
 import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import type { StepResult } from '../../model/results/result.js';
-import type { Activities } from '../contract.js';
+import type { Activities, BatchPlan } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
 
 /** What workflows and activities of a stream exchange. */
@@ -72,7 +72,7 @@ export interface StreamPlan {
   /** It looks at its rollouts while a trainer waits for a step; absent: an older worker planned the stream. */
   looks?: true;
   /** As of a batch's plan. */
-  memo?: Record<string, string>;
+  memo?: BatchPlan['memo'];
   /** As the store has it. */
   found: StreamState;
 }

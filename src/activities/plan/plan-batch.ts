@@ -9,7 +9,7 @@ import type { Activities, BatchPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
-import { STORE_MEMO } from '../contract/one-deployment.js';
+import { STORE_MEMO, TASKS_MEMO } from '../contract/one-deployment.js';
 import { prepareBatch } from './prepare-batch.js';
 
 /**
@@ -21,7 +21,10 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
   return (input, options) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
-      const { logprobs_mode, ...batch } = await prepareBatch({ input, signal, warn }, dependencies);
+      const { logprobs_mode, tasks, ...batch } = await prepareBatch(
+        { input, signal, warn },
+        dependencies,
+      );
       const { request, samples } = batch;
       const { existed } = await store.createBatch({ batch_id, ...batch });
       const isAgain = options?.restart === true;
@@ -52,7 +55,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         ...(request.min_valid > 0 && { min_valid: request.min_valid }),
         continued: existed && !isAgain,
         looks: true as const,
-        memo: { [STORE_MEMO]: await storeId() },
+        memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
         ...(!request.rollout_workflows && { plays_rollouts: true as const }),
       };
     });

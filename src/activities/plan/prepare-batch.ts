@@ -23,6 +23,8 @@ import { pictureRoute } from '../pictures.js';
 export interface PreparedBatch {
   request: BatchRequest;
   samples: string[];
+  /** The names of their environments. */
+  tasks: string[];
   /** The replicas' mode of logprobs; null: none are requested. */
   logprobs_mode: LogprobsMode | null;
 }
@@ -53,7 +55,8 @@ export async function prepareRequest(
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
-  if (pool === null) return { request, samples, logprobs_mode: null };
+  const names = [...tasks.keys()];
+  if (pool === null) return { request, samples, tasks: names, logprobs_mode: null };
   const model = await resolveModel({ request, pool, signal: attempt.signal });
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
@@ -62,7 +65,8 @@ export async function prepareRequest(
   await checkPrompts(asked, { prompts, dependencies });
   if (picture_at !== null) await checkPictures(asked, picture_at);
   await checkTemplate(asked, { prompts, dependencies });
-  return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
+  const logprobs_mode = await checkLogprobs(asked, model);
+  return { request: resolved, samples, tasks: names, logprobs_mode };
 }
 
 /** Each turn of others is an activity or two, and a slice has room for the events of a few activities a rollout. */

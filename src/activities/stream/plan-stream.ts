@@ -5,7 +5,7 @@ import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
-import { STORE_MEMO } from '../contract/one-deployment.js';
+import { STORE_MEMO, TASKS_MEMO } from '../contract/one-deployment.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
@@ -28,7 +28,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
         throw invalidBatchRequest(
           problemsWithHints(parsed.error, { schema: StreamRequest, input }),
         );
-      const { request, samples } = await prepareRequest(playedAs(parsed.data), {
+      const { request, samples, tasks } = await prepareRequest(playedAs(parsed.data), {
         attempt: { signal, warn },
         dependencies,
       });
@@ -59,7 +59,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
         keep_steps: stream.keep_steps,
         steps_dir: stepsDir(stream_id, store),
         looks: true as const,
-        memo: { [STORE_MEMO]: await storeId() },
+        memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
         found: service === null ? found : await withPolicy(found, { service, dependencies }),
       };
     });
