@@ -64,7 +64,7 @@ describe('a batch that is planned', () => {
       min_valid: 1,
       continued: false,
       looks: true,
-      memo: { [STORE_MEMO]: await bench.dependencies.storeId(), [TASKS_MEMO]: ['math'] },
+      memo: { [STORE_MEMO]: await bench.dependencies.storeId(), [TASKS_MEMO]: ['task'] },
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
     assert.equal((await bench.store.readSample({ batch_id: BATCH, row: 3 }))['column'], 3);
