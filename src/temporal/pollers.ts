@@ -86,10 +86,8 @@ async function workersOf(
   return { pollers, reporters: workersInfo };
 }
 
-const runningOn = (queues: readonly string[]): string => {
-  const of_one = queues.map(onTaskQueue);
-  return `(${of_one.join(' OR ')}) AND Status = 'Running'`;
-};
+const anyOn = (queues: readonly string[]): string => `(${queues.map(onTaskQueue).join(' OR ')})`;
+const runningOn = (queues: readonly string[]): string => `${anyOn(queues)} AND Status = 'Running'`;
 
 /** The last report of a process whose workers run on some queue. */
 export interface Report {
@@ -101,15 +99,23 @@ export interface Report {
   every: number;
 }
 
-/** Of all workers that run on these queues and report. One that died without a word is among them for long. */
+/**
+ * The reports of all workers that run on these queues. One that died without a word is among them for long.
+ * `also_ended`: of those that have said their end, too.
+ */
 export async function reportsOf(
   server: Pick<PollerServer, 'listWorkers'>,
-  { namespace, queues }: { namespace: string; queues: readonly string[] },
+  {
+    namespace,
+    queues,
+    also_ended = false,
+  }: { namespace: string; queues: readonly string[]; also_ended?: boolean },
 ): Promise<Report[]> {
   const reports = new Map<string, Report>();
   let nextPageToken: Uint8Array | null | undefined = new Uint8Array();
   while (nextPageToken) {
-    const question = { namespace, query: runningOn(queues), pageSize: 1000, nextPageToken };
+    const query = also_ended ? anyOn(queues) : runningOn(queues);
+    const question = { namespace, query, pageSize: 1000, nextPageToken };
     const page = await server.listWorkers(question);
     for (const { workerHeartbeat } of page.workersInfo) {
       const { heartbeatTime, elapsedSinceLastHeartbeat, workerIdentity } = workerHeartbeat ?? {};

@@ -73,12 +73,9 @@ describe('the example of agents', { skip: withoutSandbox }, () => {
     const folder = folderFor(t);
     const { said, code } = await up(folder);
     assert.notEqual(code, 0);
-    const where = path.join(folder, 'examples', 'agent', '.venv');
     assert.match(
       said,
-      new RegExp(
-        `environments\\.mini\\.run\\.mounts: expected a file or folder of this host, there is none at ${where}`,
-      ),
+      /environments\.mini\.run\.command: expected a program on PATH, named mini, there is none on this host .*install it \(pip install mini-swe-agent, /,
     );
   });
 

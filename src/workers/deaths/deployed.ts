@@ -19,14 +19,18 @@ export async function reachDeployed(
   const place = { pid: process.pid, host: hostname(), run, store: null, results: null };
   const queues = queuesOf(config);
   const names = [...new Set(queues.map(({ name }) => name))];
+  const takes = await takesReports(client);
   const deployed: Deployed = {
     own: processOf(workerIdentity(place, null)),
-    reports: (await takesReports(client))
-      ? () => reportsOf(workflowService, { namespace, queues: names })
-      : null,
+    reports: takes ? () => reportsOf(workflowService, { namespace, queues: names }) : null,
     askers: async () => {
       const asked = queues.map((queue) => askersOf(workflowService, { namespace, ...queue }));
-      return [...new Set((await Promise.all(asked)).flat())];
+      const all = new Set((await Promise.all(asked)).flat());
+      const reported = takes
+        ? await reportsOf(workflowService, { namespace, queues: names, also_ended: true })
+        : [];
+      for (const { process } of reported) all.delete(process);
+      return [...all];
     },
     hasEnded,
     activities: reachActivities(client, config.temporal.task_queue),

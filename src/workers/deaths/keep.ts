@@ -16,6 +16,8 @@ import { LOOK_MS, WATCHERS, watchWorkers } from './watch.js';
 const EMPTY_LOOKS = { ended: 2, silent: 5 } as const;
 const AGAIN_MS = 5000;
 const SOON_MS = 1500;
+/** A look in so many is also at who has asked for tasks: a worker may end before its first report. */
+const ASKERS_EVERY = 5;
 /** A look at ten thousand workflows takes the server a while: at most a fifth of the time. */
 const SHARE_OF_TIME = 5;
 
@@ -24,7 +26,7 @@ export interface Deployed {
   own: string;
   /** null: the server takes no reports. */
   reports: (() => Promise<Report[]>) | null;
-  /** All that have asked for tasks lately. */
+  /** Those that have asked for tasks lately, and have never reported. */
   askers: () => Promise<string[]>;
   hasEnded: (process: string) => Promise<boolean>;
   activities: RunningActivities;
@@ -48,18 +50,29 @@ export function keepDeaths(
   const say = (error: unknown): void => {
     log.debug(`deaths of other workers are not known: ${describeError(error)}`);
   };
+  const ended = async (processes: readonly string[]): Promise<Dead[]> => {
+    const dead: Dead[] = [];
+    for (const process of processes)
+      if (process !== own && (await hasEnded(process))) dead.push({ process, ended: true });
+    return dead;
+  };
   const lookOnce = async (): Promise<void> => {
-    for (const process of await askers())
-      if (process !== own && (await hasEnded(process))) await care([{ process, ended: true }]);
+    for (const one of await ended(await askers())) await care([one]);
   };
   const keepLooking = async (look: NonNullable<typeof reports>): Promise<void> => {
     const watch = watchWorkers(own);
-    for (let wait_ms = 0, before = performance.now(); !end.signal.aborted;) {
+    let unreported: Dead[] = [];
+    for (let wait_ms = 0, looks = 0, before = performance.now(); !end.signal.aborted; looks++) {
       // A look that took too long, or failed, tells nothing of the time before it.
       const passed_ms = Math.min(performance.now() - before, wait_ms + LOOK_MS);
       before = performance.now();
       await look()
-        .then(async (found) => care(await watch.looked(found, { passed_ms, hasEnded })))
+        .then(async (found) => {
+          const dead = await watch.looked(found, { passed_ms, hasEnded });
+          if (looks % ASKERS_EVERY === 0 && watch.rank() < WATCHERS)
+            unreported = await ended(await askers());
+          await care([...dead, ...unreported]);
+        })
         .catch(say);
       // Many workers need not all look all the time: the first ones care for the dead.
       wait_ms = LOOK_MS * Math.max(1, watch.rank() - WATCHERS + 1);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { workerIdentity, processOf } from '../../../src/temporal/pollers.js';
 import type { RunningActivities } from '../../../src/workers/deaths/give-up.js';
-import { careFor } from '../../../src/workers/deaths/keep.js';
+import { careFor, keepDeaths } from '../../../src/workers/deaths/keep.js';
 
 const IDENTITY = workerIdentity(
   { pid: 1, host: 'h', run: 'aaaaaa-10000000', store: 'ab', results: null },
@@ -65,5 +65,39 @@ describe('the activities of a dead worker', () => {
   test('are looked for in a fifth of the time, however many there are', async () => {
     const { looks } = await caredFor([0, 1, 20], { ended: false, look_s: 10 });
     assert.deepEqual(looks.slice(0, 2), [0, 60]);
+  });
+
+  test('are run again where it died before its first report', async (t) => {
+    let resolve: (message: string) => void = () => undefined;
+    let reject: (error: Error) => void = () => undefined;
+    const given_up = new Promise<string>((...both) => ([resolve, reject] = both));
+    const end = keepDeaths(
+      {
+        own: 'own',
+        reports: () => Promise.resolve([]),
+        askers: () => Promise.resolve(['own', 'alive', DEAD]),
+        hasEnded: (process) => Promise.resolve(process === DEAD),
+        activities: {
+          // eslint-disable-next-line @typescript-eslint/require-await -- as a list from the server
+          workflows: async function* () {
+            yield { workflowId: 'w', runId: 'r' };
+          },
+          describe: () =>
+            Promise.resolve([{ activityId: '1', state: 2, lastWorkerIdentity: IDENTITY }]),
+          fail: (_, message) => {
+            resolve(message);
+            return Promise.resolve();
+          },
+        },
+      },
+      {
+        warn: () => undefined,
+        debug: (said: unknown) => {
+          reject(new Error(String(said)));
+        },
+      },
+    );
+    t.after(end);
+    assert.equal(await given_up, 'worker 1@h died');
   });
 });
