@@ -1,5 +1,3 @@
-import { withController } from '../platform/waits/abort.js';
-
 /**
  * Says that the attempt waits and nothing can be lost meanwhile: for an engine that is paused or asleep, or for weights.
  * The function says whether that is over although nobody has said so; null: it is over.
@@ -25,36 +23,33 @@ export class GaveWay extends Error {
 }
 
 interface Crowd {
-  signal: AbortSignal;
-  /** Others wait for what this attempt holds. */
+  /** Others wait for what this attempt has. */
   isCrowded: () => boolean;
   /** The attempt before this one has given way, so this one looks whether the wait is over, and no longer. */
   hasGivenWay: boolean;
+  end: (error: GaveWay) => void;
 }
 
-/** Runs until an idle wait lasts while others need what it holds: then its signal aborts, and `GaveWay` is thrown. */
-export async function givingWay<T>(
-  { signal, isCrowded, hasGivenWay }: Crowd,
-  run: (given: { signal: AbortSignal; idles: Idles }) => Promise<T>,
-): Promise<T> {
-  return await withController(signal, async (controller) => {
-    let patience = hasGivenWay ? 1 : PATIENCE_LOOKS;
-    let looking: NodeJS.Timeout | undefined;
-    const idles: Idles = (isOver) => {
-      if (looking !== undefined && isOver === null) patience = PATIENCE_LOOKS;
-      clearInterval(looking);
-      looking = undefined;
-      if (isOver === null) return;
-      let looks = 0;
-      looking = setInterval(() => {
-        looks += 1;
-        if (looks >= patience && !isOver() && isCrowded()) controller.abort(new GaveWay());
-      }, LOOK_EVERY_MS);
-    };
-    try {
-      return await run({ signal: controller.signal, idles });
-    } finally {
-      clearInterval(looking);
-    }
-  });
+/** Ends the lease when an idle wait lasts while others need what it has. */
+export function createIdling({ isCrowded, hasGivenWay, end }: Crowd): {
+  idles: Idles;
+  leave: () => void;
+} {
+  let patience = hasGivenWay ? 1 : PATIENCE_LOOKS;
+  let looking: NodeJS.Timeout | undefined;
+  const leave = (): void => {
+    clearInterval(looking);
+    looking = undefined;
+  };
+  const idles: Idles = (isOver) => {
+    if (looking !== undefined && isOver === null) patience = PATIENCE_LOOKS;
+    leave();
+    if (isOver === null) return;
+    let looks = 0;
+    looking = setInterval(() => {
+      looks += 1;
+      if (looks >= patience && !isOver() && isCrowded()) end(new GaveWay());
+    }, LOOK_EVERY_MS);
+  };
+  return { idles, leave };
 }

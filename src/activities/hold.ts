@@ -10,20 +10,13 @@ import type { Names } from '../model/journal/standing.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Journal, TrajectoryStore } from '../trajectories/trajectory-store.js';
-import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
-import type { Idles } from './giving-way.js';
+import type { Lease } from './lease.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
-/** What an attempt holds while it plays a rollout. */
-export interface Hold extends Omit<
-  Attempt,
-  'workflow_id' | 'number' | 'lost_ms' | 'elapsed_ms' | 'checkpoint'
-> {
+/** What an attempt has while it plays a rollout: the lease, and the journal that it has claimed. */
+export interface Hold extends Lease {
   journal: Journal;
-  ref: RolloutRef;
-  /** Others may get its slot and its memory while it waits so. */
-  idles: Idles;
 }
 
 export function poolOf(

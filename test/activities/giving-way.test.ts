@@ -3,15 +3,17 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Idles } from '../../src/activities/giving-way.js';
-import { GaveWay, givingWay } from '../../src/activities/giving-way.js';
+import { GaveWay } from '../../src/activities/giving-way.js';
+import { withLease } from '../../src/activities/lease.js';
 import { createSlots } from '../../src/activities/slots.js';
 import { Fault } from '../../src/model/faults.js';
+import { createAllowance } from '../../src/platform/waits/allowance.js';
+import { attemptOf } from '../fakes/attempt.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
 
-const never = new AbortController().signal;
 const settled = async (): Promise<void> => {
   for (let i = 0; i < 50; i++) await nextTurn();
 };
@@ -22,7 +24,9 @@ function waiting(t: TestContext, { hasGivenWay = false, isCrowded = (): boolean 
   let say: Idles = () => assert.fail('it has not begun');
   let go = (): void => undefined;
   const seen: { error?: unknown } = {};
-  const running = givingWay({ signal: never, hasGivenWay, isCrowded }, ({ signal, idles }) => {
+  const term = { attempt: attemptOf({ hasGivenWay, isCrowded }), ref: REF };
+  const shared = { folds: createAllowance(Infinity), limits: { follow: () => () => undefined } };
+  const running = withLease(term, shared, ({ signal, idles }) => {
     say = idles;
     return new Promise<void>((resolve, reject) => {
       go = resolve;

@@ -3,8 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Hold } from '../../src/activities/hold.js';
+import { withLease } from '../../src/activities/lease.js';
 import { playFromJournal } from '../../src/activities/play-from-journal.js';
 import { createAllowance } from '../../src/platform/waits/allowance.js';
+import { attemptOf } from '../fakes/attempt.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { longTurn } from '../fakes/long-rollout.js';
@@ -20,31 +22,18 @@ async function playing(t: TestContext) {
   const bench = await activityBench(t, { folds });
   const started: number[] = [];
   const ends = new Map<number, () => void>();
+  const grow = async ({ journal, ref: { row } }: Hold, tokens: number): Promise<void> => {
+    started.push(row);
+    if (journal.trajectory.start === null) await journal.append(entryOf(author('x').start()));
+    for (const entry of longTurn(journal.trajectory.turns.length, { tokens }))
+      await journal.append(entry);
+    await new Promise<void>((resolve) => ends.set(row, resolve));
+  };
   const play = (row: number, { grows = 0, signal = never } = {}) =>
-    playFromJournal(
-      {
-        ref: { ...REF, row },
-        by: { activity: 'playTurns' },
-        number: 1,
-        lost_ms: 0,
-        run_id: '',
-        signal,
-        reportWaiting: () => Promise.resolve(),
-        asks: (_, answer) => answer(),
-        isCrowded: () => false,
-        isHeld: () => false,
-        isAt: () => undefined,
-        hasGivenWay: false,
-        warn: () => assert.fail('nothing to warn of'),
-        play: async ({ journal }: Hold) => {
-          started.push(row);
-          if (journal.trajectory.start === null) await journal.append(entryOf(author('x').start()));
-          for (const entry of longTurn(journal.trajectory.turns.length, { tokens: grows }))
-            await journal.append(entry);
-          await new Promise<void>((resolve) => ends.set(row, resolve));
-        },
-      },
+    withLease(
+      { attempt: attemptOf({ signal }), ref: { ...REF, row } },
       bench.dependencies,
+      (lease) => playFromJournal(lease, { by: { activity: 'playTurns' }, play: (hold) => grow(hold, grows) }, bench.dependencies),
     );
   const until = async (count: number): Promise<void> => {
     while (started.length < count || !ends.has(started.at(-1)!)) await nextTurn();

@@ -10,7 +10,8 @@ import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '.
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { journalLost, namesOf } from '../hold.js';
-import type { Playing } from '../play-from-journal.js';
+import { withLease } from '../lease.js';
+import type { Play } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf, unlistedOf } from '../report.js';
 import { closeWhole } from './closing.js';
@@ -35,8 +36,12 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
         return { ...neverPlanned(ref, input), ...unlisted };
       const by = { activity: 'finishRollout', run: attempt.run_id };
       const play = (hold: Hold): Promise<void> => cutRun(hold, input);
-      const ending = { ...attempt, ref, by, play, otherwise: endAs(input, { ref, store }) };
-      const trajectory = await playFromJournal(ending, { ...dependencies, folds: AT_ONCE });
+      const end = { by, play, otherwise: endAs(input, { ref, store }) };
+      const trajectory = await withLease(
+        { attempt, ref },
+        { ...dependencies, folds: AT_ONCE },
+        (lease) => playFromJournal(lease, end, dependencies),
+      );
       const stopped = input.stop_reason === 'stopped';
       return {
         result: resultOf(ref, trajectory),
@@ -70,7 +75,7 @@ const REASONS = {
 function endAs(
   { stop_reason, failure }: FinishRollout,
   { ref, store }: { ref: RolloutRef } & Pick<Dependencies, 'store'>,
-): NonNullable<Playing['otherwise']> {
+): NonNullable<Play['otherwise']> {
   return (trajectory) => {
     const { turns } = trajectory;
     // The workflow has seen an end, and there is no time left to reach it again.

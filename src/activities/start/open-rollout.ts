@@ -1,20 +1,17 @@
 import type { BatchRequest, RolloutInput } from '../../model/batch-request.js';
 import { isByHand, limitsOf, placeOf } from '../../model/batch-request.js';
-import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { withController } from '../../platform/waits/abort.js';
-import { LONGEST_TIMER_MS } from '../../platform/waits/clock.js';
 import { checkAgentIsThere } from '../agent/run-agent.js';
-import type { Attempt } from '../attempt.js';
 import type { Activities, RolloutPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import type { Hold } from '../hold.js';
-import { underChangingLimits } from '../limits/take-limits.js';
+import type { Lease } from '../lease.js';
+import { withLease } from '../lease.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, progressOf, unlistedOf } from '../report.js';
 import { requestOf } from '../request-of.js';
@@ -34,92 +31,40 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
       const given = isByHand(input)
         ? parseSingle(input)
         : await requestOf(place.batch_id, dependencies.store);
+      const { replaces: _, ...ref } = place;
       const { rollout_timeout = given.rollout_timeout } = limits;
-      const follow: Limited['follow'] = (changed) => dependencies.limits.follow(place, { changed });
-      const limited = { rollout_timeout, spent_ms, attempt, follow };
-      return await beforeDeadline(limited, async (signal) => {
-        const inTime = { ...attempt, signal };
+      const term = { attempt, ref, deadline: { rollout_timeout, spent_ms } };
+      return await withLease(term, dependencies, async (lease) => {
         const is_batch = 'sample' in given;
         const request = is_batch
-          ? await planSingle({ single: given, attempt: inTime }, dependencies)
+          ? await planSingle({ single: given, attempt: lease }, dependencies)
           : given;
-        return {
-          ...(await open({ place, request, limits, attempt: inTime }, dependencies)),
-          is_batch,
-        };
+        return { ...(await open({ place, request, limits, lease }, dependencies)), is_batch };
       });
     });
-}
-
-interface Limited {
-  rollout_timeout: string;
-  spent_ms: number;
-  attempt: Attempt;
-  /** Calls back with changed limits, until the returned function is called. */
-  follow: (changed: (limits: LimitsChange) => void) => () => void;
-}
-
-/**
- * The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself, also at
- * one that is changed meanwhile. The time in which no replica serves is known only when it is over, so the deadline is
- * looked at again.
- */
-async function beforeDeadline<T>(
-  { rollout_timeout: given, spent_ms, attempt, follow }: Limited,
-  body: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  let rollout_timeout = given;
-  const leftMs = (): number => toMs(rollout_timeout) - spent_ms - attempt.elapsed_ms();
-  const timedOut = () =>
-    new Fault({ type: 'TimedOut', message: `rollout_timeout ${rollout_timeout} passed` });
-  if (leftMs() < 0) throw timedOut();
-  return await withController(attempt.signal, async (controller) => {
-    const passed = new Error('rollout_timeout passed');
-    let timer: NodeJS.Timeout | undefined;
-    const look = (): void => {
-      const left_ms = leftMs();
-      if (left_ms > 0) timer = setTimeout(look, Math.min(Math.ceil(left_ms), LONGEST_TIMER_MS));
-      else controller.abort(passed);
-    };
-    look();
-    const leave = follow(({ rollout_timeout: now = rollout_timeout }) => {
-      if (now === rollout_timeout) return;
-      rollout_timeout = now;
-      clearTimeout(timer);
-      look();
-    });
-    try {
-      return await body(controller.signal);
-    } catch (error) {
-      throw controller.signal.reason === passed ? timedOut() : error;
-    } finally {
-      leave();
-      clearTimeout(timer);
-    }
-  });
 }
 
 interface Opening {
   place: RolloutInput;
   request: BatchRequest;
   limits: LimitsChange;
-  attempt: Attempt;
+  lease: Lease;
 }
 
 async function open(
-  { place, request, limits, attempt }: Opening,
+  { place, request, limits, lease }: Opening,
   dependencies: Dependencies,
 ): Promise<Omit<RolloutPlan, 'is_batch'>> {
-  const { replaces, ...ref } = place;
+  const { replaces } = place;
   checkRepeat(place, request);
-  await checkAgentIsThere(ref, { ...dependencies, ...attempt });
+  await checkAgentIsThere(lease.ref, { ...dependencies, ...lease });
   const ofTurns = turnLimitsOf(limits);
   const by = {
     activity: 'openRollout',
     reopen: true,
     ...(ofTurns !== null && { limits: ofTurns }),
     ...(replaces !== undefined && { replaces }),
-    run: attempt.run_id,
+    run: lease.run_id,
   };
   const play = async (hold: Hold): Promise<void> => {
     const { trajectory } = hold.journal;
@@ -133,18 +78,10 @@ async function open(
       await play(hold);
     }
   };
-  const trajectory = await playFromJournal(
-    {
-      ...attempt,
-      ref,
-      by,
-      play: (hold) => underChangingLimits(hold, { ...dependencies, play }),
-    },
-    dependencies,
-  );
+  const trajectory = await playFromJournal(lease, { by, play }, dependencies);
   const { queues, plays } = whereIsPlayed(trajectory, dependencies);
   return {
-    ...ref,
+    ...lease.ref,
     task_name: '',
     policy_version: request.policy_version,
     ...factsOf(trajectory),
