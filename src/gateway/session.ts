@@ -1,6 +1,8 @@
 import type { AgentSession, PlayedAgent } from './agent-session.js';
-import type { Asked, Attached } from './match/attach.js';
+import type { Asked } from './match/attach.js';
 import { attach } from './match/attach.js';
+import type { Attached } from './match/connections.js';
+import { settle } from './match/connections.js';
 import type { Life } from './life.js';
 import { createLife, stop } from './life.js';
 import { ended } from './play/patience.js';
@@ -24,6 +26,7 @@ export interface Session extends Pick<
 
 export function createSession(playing: PlayedAgent, times: Life['times']): Session {
   const life = createLife(playing, times);
+  const { standing } = life;
   const { signal } = playing;
   const aborted = (): void => {
     stop(life, ended('moved'));
@@ -34,31 +37,21 @@ export function createSession(playing: PlayedAgent, times: Life['times']): Sessi
     life: life.life,
     writer: life.writer,
     playing,
-    ending: () => life.ending,
+    ending: standing.ending,
     attach: (asked) => attach(life, asked),
     misfits: ({ message }) => {
-      life.misfit = message;
+      standing.misfits(message);
     },
-    misfit: () => life.misfit,
-    overstays: life.limit.overstays,
-    broken: life.broken,
-    ourFault: () => [...life.faults.values()].at(-1) ?? null,
+    misfit: standing.misfit,
+    overstays: standing.overstays,
+    broken: standing.broken,
+    ourFault: standing.ourFault,
     end: async (why) => {
       signal.removeEventListener('abort', aborted);
-      life.limit.leave();
-      settle(life, why);
-      life.ending = null;
+      standing.leave();
+      settle(life.known, why);
       stop(life, ended(why));
       while (life.work.size > 0) await Promise.all(life.work);
     },
   };
-}
-
-/** What is known of no answer yet: a program that has ended had it; one that goes on may ask again. */
-function settle({ calls }: Life, why: 'over' | 'moved'): void {
-  for (const { handed } of calls.values())
-    for (const one of [...handed]) {
-      if (why === 'over') one.over();
-      else one.leave();
-    }
 }

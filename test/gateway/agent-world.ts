@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { continuedBy } from '../../src/gateway/play/begin-call.js';
+import { continuedBy } from '../../src/gateway/match/connections.js';
 import type { CallTree } from '../../src/gateway/match/call-tree.js';
 import { createCallTree } from '../../src/gateway/match/call-tree.js';
 import type { Glue } from '../../src/gateway/play/glue.js';

@@ -8,7 +8,7 @@ import { journalled, readingOf } from '../play/played-call.js';
 import type { Refusal } from '../request/refusals.js';
 import type { AgentRequest } from '../request/request.js';
 import { sendRefusal } from '../request/reply.js';
-import type { Attached } from '../match/attach.js';
+import type { Attached } from '../match/connections.js';
 import type { GatewayTimes } from '../times.js';
 
 /** One connection of a call: the same code for the first one and for those that attach later. */

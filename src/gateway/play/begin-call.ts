@@ -1,6 +1,5 @@
 import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
-import type { JournalCall } from '../../model/journal/calls.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { isTemplateRefusal } from '../../model/turn/template-check.js';
 import type { PlayedAgent } from '../agent-session.js';
@@ -119,7 +118,3 @@ async function rendered(
     });
   }
 }
-
-/** The call that it continues whole: who asks so has that answer. */
-export const continuedBy = ({ line }: JournalCall): number | null =>
-  line.message === undefined ? line.parent : null;

@@ -1,6 +1,7 @@
-import { beginCall, continuedBy } from './begin-call.js';
+import { forget, has, knows, parentHas } from '../match/connections.js';
+import { beginCall } from './begin-call.js';
 import type { Life } from '../life.js';
-import { isAnswered, isStoreFault, served, track } from '../life.js';
+import { isAnswered, isStoreFault, track } from '../life.js';
 import { refusalIn, tooLong } from './patience.js';
 import { playCall } from './play-call.js';
 import type { PlayedCall } from './played-call.js';
@@ -21,7 +22,7 @@ export function startCall(life: Life, call: PlayedCall): void {
   }, call_ms);
   const played = run(life, { call, signal: cut.signal })
     .catch(async (error: unknown) => {
-      if (life.ending !== null) return;
+      if (life.standing.ending() !== null) return;
       if (isStoreFault(error)) throw error;
       const why: unknown = cut.signal.aborted ? cut.signal.reason : error;
       // Nobody waits for it.
@@ -33,28 +34,21 @@ export function startCall(life: Life, call: PlayedCall): void {
       call.running = null;
     });
   void track(life, played).then(() => {
-    const goesOn = call.connections > 0 && call.refusal === null && life.ending === null;
+    const goesOn = call.connections > 0 && call.refusal === null && life.standing.ending() === null;
     // Who came while it was cut goes on with it.
     if (goesOn) startCall(life, call);
-    forget(life, call);
+    forget(life.known, call);
     call.news.tell();
   });
-}
-
-/** A request that got no line, and for which nobody waits, is none. */
-export function forget({ calls, named }: Life, call: PlayedCall): void {
-  if (call.turn !== null || call.connections > 0 || call.running !== null) return;
-  for (const [number, one] of calls) if (one === call) calls.delete(number);
-  for (const [name, { call: number }] of named) if (!calls.has(number)) named.delete(name);
 }
 
 async function run(
   life: Life,
   { call, signal }: { call: PlayedCall; signal: AbortSignal },
 ): Promise<void> {
-  const { playing, tree, faults, times } = life;
+  const { playing, tree, standing, times, places } = life;
   const { retry_ms } = times;
-  await life.line.join(undefined, signal);
+  await places.line.join(undefined, signal);
   try {
     if (call.turn === null) await begin(life, { call, signal });
     const { turn } = call;
@@ -63,11 +57,11 @@ async function run(
     call.tries += 1;
     await playCall({ playing, call, turn, signal, tries, retry_ms });
     tree.grow(playing.journal.trajectory.calls);
-    faults.delete(call.key);
-    life.limit.answered();
-    life.misfit = null;
+    standing.fails(call.key, null);
+    standing.answered();
+    standing.misfits(null);
   } finally {
-    life.leavePlace();
+    places.leave();
   }
 }
 
@@ -98,30 +92,6 @@ async function begin(
   parentHas(life, turn);
 }
 
-/** Who continues an answer has it. */
-export function parentHas(life: Life, turn: number): void {
-  const { calls } = life.playing.journal.trajectory;
-  const begun = calls[turn];
-  const parent = begun === undefined ? null : continuedBy(begun);
-  if (parent !== null) has(life, parent);
-}
-
-function has(life: Life, turn: number): void {
-  if (life.playing.journal.trajectory.calls[turn]?.answer == null) return;
-  for (const before of life.calls.values()) {
-    if (before.turn !== turn) continue;
-    for (const handed of before.handed) handed.leave();
-    before.handed.clear();
-    served(life, { call: before, whole: true });
-  }
-}
-
-/** Those of this process count before the journal says so. */
-function knows({ calls, life, playing }: Life, turn: number): boolean {
-  const call = playing.journal.trajectory.calls[turn];
-  return call?.line.life === life || calls.get(turn)?.is_known === true;
-}
-
 async function refuse(
   life: Life,
   { call, refusal }: { call: PlayedCall; refusal: Refusal },
@@ -129,12 +99,12 @@ async function refuse(
   const { key } = call;
   const { code, message, status } = refusal;
   call.refusal = refusal;
-  if (status >= 500) life.faults.set(key, message);
+  if (status >= 500) life.standing.fails(key, message);
   const isLimit = code === 'rollout_limit';
   const { request } = call;
   const parent = request === null ? null : life.tree.parentOf(request, life.life);
   if (parent !== null) has(life, parent);
-  if (isLimit) life.limit.reached();
+  if (isLimit) life.standing.reachedLimit();
   if (isLimit || code === 'context_length_exceeded')
     await life.writeRefused({ life: life.life, key, code, message, ...limitIn(refusal) });
 }

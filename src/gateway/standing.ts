@@ -1,0 +1,69 @@
+import type { Refusal } from './request/refusals.js';
+
+/** Whether a life answers, and why it may have no verdict. */
+export interface Standing {
+  /** Why it answers no more; null: it does. */
+  ending: () => Refusal | null;
+  /** That its rollout has ended (410) is final; another attempt may answer behind anything else. */
+  ends: (why: Refusal) => void;
+  /** Resolves with what has lost the journal. */
+  broken: Promise<unknown>;
+  breaks: (error: unknown) => void;
+  /** Resolves when its program has reached a limit, and went on without an answered call for `overstay_ms`. */
+  overstays: Promise<void>;
+  reachedLimit: () => void;
+  /** A call was answered: the program goes on in what it may do. */
+  answered: () => void;
+  /** A fault of ours, by the key of the request that met it; null: that was answered later. */
+  fails: (key: string, message: string | null) => void;
+  ourFault: () => string | null;
+  /** What its program never gets; null: a call was answered since. */
+  misfits: (message: string | null) => void;
+  misfit: () => string | null;
+  /** Nobody asks any more. */
+  leave: () => void;
+}
+
+export function createStanding({ overstay_ms }: { overstay_ms: number }): Standing {
+  const faults = new Map<string, string>();
+  let ending: Refusal | null = null;
+  let misfit: string | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  let late: () => void = () => undefined;
+  let breaks: (error: unknown) => void = () => undefined;
+  const broken = new Promise<unknown>((resolve) => (breaks = resolve));
+  const overstays = new Promise<void>((resolve) => (late = resolve));
+  const answered = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+  };
+  return {
+    ending: () => ending,
+    ends: (why) => {
+      if (ending?.status !== 410) ending = why;
+    },
+    broken,
+    breaks: (error) => {
+      breaks(error);
+    },
+    overstays,
+    reachedLimit: () => {
+      if (!isOver) timer ??= setTimeout(late, overstay_ms).unref();
+    },
+    answered,
+    fails: (key, message) => {
+      if (message === null) faults.delete(key);
+      else faults.set(key, message);
+    },
+    ourFault: () => [...faults.values()].at(-1) ?? null,
+    misfits: (message) => {
+      misfit = message;
+    },
+    misfit: () => misfit,
+    leave: () => {
+      isOver = true;
+      answered();
+    },
+  };
+}
