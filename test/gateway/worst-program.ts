@@ -41,15 +41,37 @@ const BODIES = {
   small: JSON.stringify({ messages: [user('Say: yes')] }),
 };
 
+/** A streamed answer that nobody reads. */
+function unread(): void {
+  const body = JSON.stringify({ stream: true, messages: [user('Say: ' + 'word '.repeat(500))] });
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined).pause();
+  socket.write(`${HEAD}content-length: ${body.length}\r\n\r\n${body}`);
+}
+
+async function noCalls(times: number): Promise<void> {
+  for (let k = 0; k < times; k++) await ask(k % 2 === 0 ? '{' : '{"messages":[]}');
+}
+
+async function conversations(times: number): Promise<void> {
+  for (let k = 0; k < times; k++) {
+    const name = `${Math.random()}`;
+    await ask(JSON.stringify({ messages: [user(`Say: ${name}`)] }));
+  }
+}
+
 async function again(name: keyof typeof BODIES, times: number): Promise<void> {
   for (let k = 0; k < times; k++) await ask(BODIES[name]);
 }
 
 for (let k = 0; k < 40; k++) halfABody();
+for (let k = 0; k < 20; k++) unread();
 process.stdout.write('begun\n');
 await Promise.all([
   ...Array.from({ length: 16 }, () => again('large', 1000)),
   ...Array.from({ length: 16 }, () => again('many', 1000)),
   ...Array.from({ length: 16 }, () => again('deep', 1000)),
   ...Array.from({ length: 100 }, () => again('small', 100)),
+  ...Array.from({ length: 20 }, () => noCalls(1000)),
+  ...Array.from({ length: 20 }, () => conversations(500)),
 ]);
