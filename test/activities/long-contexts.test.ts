@@ -33,7 +33,12 @@ async function playing(t: TestContext) {
     withLease(
       { attempt: attemptOf({ signal }), ref: { ...REF, row } },
       bench.dependencies,
-      (lease) => playFromJournal(lease, { by: { activity: 'playTurns' }, play: (hold) => grow(hold, grows) }, bench.dependencies),
+      (lease) =>
+        playFromJournal(
+          lease,
+          { by: { activity: 'playTurns' }, play: (hold) => grow(hold, grows) },
+          bench.dependencies,
+        ),
     );
   const until = async (count: number): Promise<void> => {
     while (started.length < count || !ends.has(started.at(-1)!)) await nextTurn();
