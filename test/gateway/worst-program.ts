@@ -1,4 +1,7 @@
-/** What a program of a sandbox may do to the gateway, as a process of its own: `node worst-program.ts <port>`. */
+/**
+ * What a program of a sandbox may do to the gateway, as a process of its own: `node worst-program.ts <port> [floods]`. Its
+ * half bodies take its whole share, so that all else waits; with `floods` it sends none.
+ */
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 
@@ -64,7 +67,7 @@ async function again(name: keyof typeof BODIES, times: number): Promise<void> {
   for (let k = 0; k < times; k++) await ask(BODIES[name]);
 }
 
-for (let k = 0; k < 40; k++) halfABody();
+if (process.argv[3] !== 'floods') for (let k = 0; k < 40; k++) halfABody();
 for (let k = 0; k < 20; k++) unread();
 process.stdout.write('begun\n');
 await Promise.all([
