@@ -81,7 +81,10 @@ describe('a large body', () => {
       await read(body, LIMITS);
       return performance.eventLoopUtilization(before).active;
     };
-    const [byLoop, byThread] = [await busyMs(here), await busyMs(there)];
+    // The least of some: whatever else the machine does counts, too.
+    const leastOf = async (reader: RequestReader): Promise<number> =>
+      Math.min(await busyMs(reader), await busyMs(reader), await busyMs(reader));
+    const [byLoop, byThread] = [await leastOf(here), await leastOf(there)];
     assert.ok(byThread < byLoop / 2, `${byThread} ms of the loop against ${byLoop} ms`);
   });
 
