@@ -5,7 +5,7 @@ const room = (name, ...imports) => ({
   comment: `${name} imports ${imports.length > 0 ? imports.join(', ') : 'nothing of the project'} and itself`,
   from: { path: `^${name}/` },
   to: {
-    path: '^(src|simulator|tools|gym|demos)/',
+    path: '^(src|simulator|tools|gym|lab)/',
     pathNot: [name, ...imports].map((one) => `^${one}[/.]`),
   },
 });
@@ -69,7 +69,7 @@ module.exports = {
     ),
     room('tools/temporal-cli', 'src/platform'),
     room('src/dev', 'tools/temporal-cli', 'src/client', 'src/workers', 'src/model', 'src/platform'),
-    room('demos', 'simulator', 'src/dev', 'src/client', 'src/workers', 'src/platform'),
+    room('lab/demos', 'simulator', 'src/dev', 'src/client', 'src/workers', 'src/platform'),
     room(
       'gym',
       'tools/temporal-cli',
@@ -85,7 +85,7 @@ module.exports = {
       'src/cli',
       'gym/cli',
       'simulator',
-      'demos',
+      'lab/demos',
       'src/dev',
       'src/client',
       'src/workers',

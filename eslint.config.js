@@ -53,15 +53,14 @@ const PARSERS = {
     'src/environments/retriever/{index-files,corpus/corpus,corpus/files}.ts',
   ],
   'gives JavaScript code, which has plain values': ['src/environments/module/user-module.ts'],
-  'belongs to the stack on one machine': ['src/dev/**', 'simulator/**', 'demos/**'],
+  'belongs to the stack on one machine': ['src/dev/**', 'simulator/**', 'lab/demos/**'],
 };
 
 export default tseslint.config(
   {
     ignores: [
       'dist/',
-      '.bench/',
-      '.chaos/',
+      '.lab/',
       '.tests/',
       'node_modules/',
       '.rollouts/',
@@ -93,7 +92,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['src/**', 'simulator/**', 'gym/**', 'demos/**'],
+    files: ['src/**', 'simulator/**', 'gym/**', 'lab/demos/**'],
     ignores: ['gym/test/**', ...Object.values(PARSERS).flat()],
     rules: { 'no-restricted-syntax': ['error', TIMEOUT, PARSE] },
   },
@@ -136,7 +135,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['test/**', 'gym/test/**', 'bench/**', 'chaos/**'],
+    files: ['test/**', 'gym/test/**', 'lab/bench/**', 'lab/chaos/**'],
     rules: {
       // `describe`/`test` callbacks and tables of cases are long by nature; node:test promises are awaited by the runner.
       'max-lines-per-function': 'off',

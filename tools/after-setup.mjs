@@ -1,7 +1,7 @@
 /**
  * Runs a program of this checkout once it is set up: `node tools/after-setup.mjs [--test] [--packages] PROGRAM [argument
- * …]`. `--test` sets up what tests need, too, and `--packages` builds the packages. A program of `.bench` or `.chaos` is
- * compiled before. `--help` among the arguments prints how the program is used, and installs and compiles nothing.
+ * …]`. `--test` sets up what tests need, too, and `--packages` builds the packages. A program of `.lab` is compiled
+ * before. `--help` among the arguments prints how the program is used, and installs and compiles nothing.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const first = words.findIndex((word) => !word.startsWith('--'));
 if (first === -1) throw new Error('expected a program, got none');
 const prepared = words.slice(0, first);
 const [program, ...args] = words.slice(first);
-const [, folder, made] = /^\.(bench|chaos)\/(.+)\.js$/.exec(program) ?? [];
+const [, made] = /^\.lab\/(.+)\.js$/.exec(program) ?? [];
 
 if (args.some((arg) => arg === '--help' || arg === '-h')) console.log(usageOf(program));
 else process.exitCode = await runAll();
@@ -28,7 +28,7 @@ async function runAll() {
   const before = [
     setUp,
     ...(prepared.includes('--packages') ? [['tools/build-packages.mjs']] : []),
-    ...(folder === undefined ? [] : [[tsc, '-p', `tsconfig.${folder}.json`]]),
+    ...(made === undefined ? [] : [[tsc, '-p', 'tsconfig.lab.json']]),
   ];
   for (const step of before) {
     const code = await run(step, ['inherit', 2, 2]);

@@ -43,7 +43,7 @@ async function main(options) {
     await ensurePackages('src/dev/trainer-example.js', 'trainerInstall');
   }
   if (options.includes('--test'))
-    await ensurePackages('demos/learning/example.js', 'learningInstall');
+    await ensurePackages('lab/demos/learning/example.js', 'learningInstall');
 }
 
 function checkNode() {
@@ -103,7 +103,7 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'demos'].flatMap((folder) =>
+  const sources = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'lab/demos'].flatMap((folder) =>
     filesBelow(at(folder))
       .filter((file) => !file.startsWith('test/'))
       .map((file) => `${folder}/${file}`),

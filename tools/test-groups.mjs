@@ -11,7 +11,7 @@ import { filesBelow, fingerprint } from './fingerprint.mjs';
 /** They set what a process has (variables, a umask, a title), hook every test of it, or measure it. */
 const ALONE = new RegExp(
   [
-    /^(gym\/)?test\/(e2e|interop|long|demos)\//,
+    /^(gym\/)?test\/(e2e|interop|long|lab\/demos)\//,
     /^gym\/test\/serve\/(prepare|prepare-data|servers)\./,
     /^test\/dev\/(dev-server|engine|folder-claim|tend|simulator\/(faults|pause|serving))\./,
     /^test\/environments\/code\/(escapes|goldens|sandbox\/folders|watch\/watch)\./,

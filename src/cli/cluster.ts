@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { runCluster } from '../../demos/cluster/cluster.js';
+import { runCluster } from '../../lab/demos/cluster/cluster.js';
 import { integerOf } from './arguments.js';
 
 export async function clusterCommand(args: string[]): Promise<number> {

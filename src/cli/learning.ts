@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { learn } from '../../demos/learning/learn.js';
-import type { Torch, Vllm } from '../../demos/learning/vllm.js';
-import { torchOf, vllmOf } from '../../demos/learning/vllm.js';
+import { learn } from '../../lab/demos/learning/learn.js';
+import type { Torch, Vllm } from '../../lab/demos/learning/vllm.js';
+import { torchOf, vllmOf } from '../../lab/demos/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
 import { integerOf } from './arguments.js';
 

@@ -19,7 +19,7 @@ describe('a script of package.json that is asked for --help', () => {
   let clone = '';
   before(async () => {
     clone = await mkdtemp(path.join(tmpdir(), 'rollouts-clone-'));
-    for (const folder of ['tools', 'bench', 'chaos'])
+    for (const folder of ['tools', 'lab'])
       await cp(path.join(PROJECT_ROOT, folder), path.join(clone, folder), { recursive: true });
   });
   after(() => rm(clone, { recursive: true }));

@@ -34,7 +34,7 @@ const paths = [
 const repository: Repository = {
   root: '/nowhere',
   paths: new Set(paths),
-  scripts: { bench: 'tsc && node .bench/bench/main.js', start: 'node dist/src/cli/main.js up' },
+  scripts: { bench: 'tsc && node .lab/bench/main.js', start: 'node dist/src/cli/main.js up' },
   sources,
   words: new Set(['max_things', 'BigFault', 'progress', 'set_limits']),
   options: new Set(['--port', '--exit']),

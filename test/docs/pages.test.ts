@@ -38,7 +38,7 @@ test('pages are there to be checked', () => {
 test('each variable of the environment that a program reads is explained', () => {
   const said = [...pages.values()].flatMap(({ spans }) => spans.map(({ text }) => text)).join(' ');
   const texts = `${said} ${Object.values(usages).join(' ')}`;
-  const read = variablesRead(repository, ['src/', 'gym/', 'demos/', 'python/']);
+  const read = variablesRead(repository, ['src/', 'gym/', 'lab/demos/', 'python/']);
   assert.ok(read.includes('LOG_LEVEL') && read.length > 8, read.join());
   assert.deepEqual(
     read.filter(

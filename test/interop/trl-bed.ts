@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { LEARNING_EXAMPLE } from '../../demos/learning/example.js';
+import { LEARNING_EXAMPLE } from '../../lab/demos/learning/example.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tableFromIPC } from '@uwdata/flechette';
-import { puzzleSamples } from '../../bench/samples.js';
+import { puzzleSamples } from '../../lab/bench/samples.js';
 import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { before, describe, test } from 'node:test';
-import type { ChaosReport } from '../../chaos/report.js';
+import type { ChaosReport } from '../../lab/chaos/report.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { noPostgres } from '../harness/postgres-server.js';
 
@@ -36,7 +36,7 @@ describe(
       }
     });
 
-    // test/chaos/report.test.ts has what breaks one: what is lost, twice there, or sampled twice beyond the limit.
+    // test/lab/chaos/report.test.ts has what breaks one: what is lost, twice there, or sampled twice beyond the limit.
     test('breaks no bound, and ends with exit code 0', () => {
       assert.ok(report.faults.every(({ tokens_limit }) => tokens_limit > 0));
       assert.deepEqual(

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { puzzleSamples } from '../../bench/samples.js';
+import { puzzleSamples } from '../../lab/bench/samples.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import type { JournalsCopy } from '../harness/journal-copies.js';
 import { askedAgain } from '../harness/journal-copies.js';

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { puzzleSamples } from '../../bench/samples.js';
+import { puzzleSamples } from '../../lab/bench/samples.js';
 import type { Counts } from '../../simulator/request-log.js';
 import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';

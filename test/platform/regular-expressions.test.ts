@@ -32,7 +32,7 @@ function repeatedIn(file: string): string[] {
   return Array.from(code.matchAll(REPEATED_GROUP), ([repeat]) => `${file}: ${repeat}`);
 }
 
-const sources = ['src', 'gym', 'demos'].flatMap((folder) =>
+const sources = ['src', 'gym', 'lab/demos'].flatMap((folder) =>
   readdirSync(path.join(PROJECT_ROOT, folder), { recursive: true, encoding: 'utf8' })
     .map((file) => path.join(folder, file))
     .filter((file) => file.endsWith('.ts') && !file.startsWith(path.join('gym', 'test'))),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
-import { LEARNING_EXAMPLE } from '../../demos/learning/example.js';
+import { LEARNING_EXAMPLE } from '../../lab/demos/learning/example.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { learningPython, noLearningExample } from '../harness/learning-python.js';

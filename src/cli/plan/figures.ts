@@ -1,6 +1,6 @@
 import type { Figures } from './plan.js';
 
-/** Written by `node --import tsx bench/many/main.ts --figures`. */
+/** Written by `node --import tsx lab/bench/many/main.ts --figures`. */
 export const FIGURES: Figures = {
   where: '2 cores, Node.js 20, Temporal CLI 1.8.2',
   temporal: {

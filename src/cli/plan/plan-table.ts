@@ -3,7 +3,7 @@ import type { MeasuredBy, Row } from './plan.js';
 
 /** How each figure is measured again. */
 export const COMMANDS_OF: Readonly<Record<Exclude<MeasuredBy, null>, string>> = {
-  many: 'node --import tsx bench/many/main.ts --figures',
+  many: 'node --import tsx lab/bench/many/main.ts --figures',
   'stores-turns': 'npm run bench:page -- stores-turns',
 };
 

@@ -1,6 +1,6 @@
 import type { MemoryPlan } from '../../workers/memory.js';
 
-/** What was measured, one unit each: CPU milliseconds, bytes, numbers. `node --import tsx bench/many/main.ts --figures` writes them. */
+/** What was measured, one unit each: CPU milliseconds, bytes, numbers. `node --import tsx lab/bench/many/main.ts --figures` writes them. */
 export interface Figures {
   /** Machine and versions. */
   where: string;

@@ -1,6 +1,6 @@
 /**
  * A slice is whole groups. A parent's workflow tasks run one after the other, so smaller slices start and gather
- * faster. Still smaller ones than these gain nothing (bench/README.md). A batch of one slice runs its rollouts itself.
+ * faster. Still smaller ones than these gain nothing (lab/bench/README.md). A batch of one slice runs its rollouts itself.
  */
 export const ROLLOUTS_PER_SLICE = 128;
 

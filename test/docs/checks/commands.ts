@@ -92,7 +92,7 @@ function sourceOf(script: string, { repository, usages }: Pick<Known, 'repositor
   const line = repository.scripts[script] ?? '';
   const [, command] = /dist\/src\/cli\/main\.js (\S+)/.exec(line) ?? [];
   if (command !== undefined) return usages[command] ?? '';
-  const programs = [...line.matchAll(/(?:\.bench|\.chaos)\/(\S+)\.js|(tools\/run-tests\.mjs)/g)];
+  const programs = [...line.matchAll(/\.lab\/(\S+)\.js|(tools\/run-tests\.mjs)/g)];
   return programs
     .map(([, made, tool]) => sourcesBeside(tool ?? `${made ?? ''}.ts`, repository))
     .join('\n');

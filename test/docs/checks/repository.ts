@@ -17,7 +17,7 @@ export interface Repository {
 
 /** Made on this machine, so no clone has them. */
 const MADE = new Set(
-  ['node_modules', 'dist', '.git', '.rollouts', '.bench', '.chaos', '.tests', '.venv'].concat([
+  ['node_modules', 'dist', '.git', '.rollouts', '.lab', '.tests', '.venv'].concat([
     '__pycache__',
     '.mypy_cache',
     'build',

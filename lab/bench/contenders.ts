@@ -1,0 +1,183 @@
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BatchResult } from '../../src/activities/contract.js';
+import { ROLLOUTS_PER_SLICE } from '../../src/model/workflow-safe/slices.js';
+import { startWorkerProcess } from '../../test/harness/worker-process.js';
+import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
+import { startProcess } from './contender-process.js';
+import { startAsyncioLoop } from './peers/asyncio-loop.js';
+import type { ContenderName, Pace, Scenario } from './scenario.js';
+import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
+import type { Stack } from './stack.js';
+import { workerConfig } from './stack.js';
+
+/** One way to play a number of rollouts, with the processes that it uses. */
+export interface Contender {
+  name: ContenderName;
+  processes: { server?: number; worker: number; simulator?: number };
+  /** Resolves with the number of turns when all rollouts have ended. The engine has this pace already. */
+  play(rollouts: number, pace: Pace): Promise<number>;
+  stop(): Promise<void>;
+}
+
+const MAX_IN_FLIGHT = 256;
+const BATCH_TIMEOUT_MS = 900_000;
+
+type Start = (stack: Stack, scenario: Scenario) => Promise<Contender>;
+
+const inSlicesOf =
+  (turn_slice: '2s' | '10s' | '40s'): Start =>
+  (stack, { turns }) =>
+    startDurable(stack, { turns, turn_slice, name: `durable, slices of ${turn_slice}` });
+
+export const START: Record<ContenderName, Start> = {
+  durable: (stack, scenario) => startDurable(stack, { ...scenario, name: 'durable' }),
+  'durable, slices of 2s': inSlicesOf('2s'),
+  'durable, slices of 10s': inSlicesOf('10s'),
+  'durable, slices of 40s': inSlicesOf('40s'),
+  'bare observations': (stack, scenario) =>
+    startDurable(stack, { ...scenario, name: 'bare observations' }),
+  empty: startEmpty,
+  'empty, an activity a rollout': startEmptyWhole,
+  idle: startIdle,
+  bare: startBare,
+  'asyncio loop': startPeer,
+};
+
+/** The real thing: `temporal-rollout worker`, files and all. */
+async function startDurable(
+  stack: Stack,
+  { turns, turn_slice, name }: { turns: number; turn_slice: string | null; name: ContenderName },
+): Promise<Contender> {
+  const task_queue = name.replaceAll(/[ ,]+/g, '-');
+  const observation_format = name === 'bare observations' ? 'bare' : 'chat';
+  const worker = await startWorkerProcess({
+    directory: stack.folder,
+    name: task_queue,
+    config: workerConfig(stack, { task_queue, turn_slice }),
+  });
+  let batches = 0;
+  return {
+    name,
+    processes: { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid },
+    play: async (rollouts) => {
+      const batchId = `${task_queue}-${batches++}`;
+      const result = await runBatch(stack, {
+        batchId,
+        taskQueue: task_queue,
+        request: {
+          samples: { path: path.basename(stack.samplesFile) },
+          limit: rollouts,
+          generation: { ...GENERATION, observation_format },
+          max_seq_len: MAX_SEQ_LEN,
+          max_rollout_turns: turns,
+          max_in_flight: MAX_IN_FLIGHT,
+        },
+      });
+      return Number(result.metrics['total_turns']);
+    },
+    stop: () => worker.stop(),
+  };
+}
+
+interface EmptyScenario extends Pick<Scenario, 'turns' | 'turn_slice' | 'pace'> {
+  /** Has all turns of a rollout in one activity, also slow ones. */
+  whole?: boolean;
+}
+
+async function startEmptyWhole(stack: Stack, scenario: Scenario): Promise<Contender> {
+  const empty = await startEmpty(stack, { ...scenario, whole: true });
+  return { ...empty, name: 'empty, an activity a rollout' };
+}
+
+/** The same workflows over activities that do nothing. */
+export async function startEmpty(
+  stack: Stack,
+  { turns, turn_slice, pace, whole = false }: EmptyScenario,
+): Promise<Contender & { playSliced: (request: EmptyRequest) => Promise<number> }> {
+  const task_queue = whole ? 'empty-whole' : 'empty';
+  const options: EmptyWorkerOptions = {
+    address: stack.address,
+    config: workerConfig(stack, { task_queue, turn_slice }),
+    turns,
+    // Of slow turns it has one in each activity, as with short slices.
+    turns_a_call: turn_slice === '0s' || (pace.turn_ms > 0 && !whole) ? 1 : turns,
+  };
+  const worker = await startProcess(new URL('./empty-worker.js', import.meta.url), [
+    JSON.stringify(options),
+  ]);
+  let batches = 0;
+  const playSliced = async (request: EmptyRequest): Promise<number> => {
+    const batchId = `${task_queue}-${batches++}`;
+    await runBatch(stack, { batchId, taskQueue: task_queue, request });
+    return request.rollouts * turns;
+  };
+  return {
+    name: 'empty',
+    processes: { server: stack.server.pid, worker: worker.pid },
+    play: (rollouts, { turn_ms }) =>
+      playSliced({
+        rollouts,
+        turn_ms,
+        rollouts_per_slice: ROLLOUTS_PER_SLICE,
+        max_in_flight: MAX_IN_FLIGHT,
+      }),
+    playSliced,
+    stop: () => worker.stop(),
+  };
+}
+
+/** A worker that plays nothing for as long as the turns take: what server and worker spend on time that passes. */
+async function startIdle(
+  stack: Stack,
+  { turns, turn_slice }: Pick<Scenario, 'turns' | 'turn_slice'>,
+): Promise<Contender> {
+  const durable = await startDurable(stack, { turns, turn_slice, name: 'idle' });
+  return {
+    ...durable,
+    play: async (rollouts, { turn_ms }) => {
+      await sleep(turns * turn_ms);
+      return rollouts * turns;
+    },
+  };
+}
+
+/** The loop in one process, without durability. */
+async function startBare(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Promise<Contender> {
+  const loop = await startProcess<{ rollouts: number }>(
+    new URL('./bare-loop.js', import.meta.url),
+    [stack.generationUrl, String(turns)],
+  );
+  return {
+    name: 'bare',
+    processes: { worker: loop.pid, simulator: stack.simulator.pid },
+    play: async (rollouts) => Number(await loop.ask({ rollouts })),
+    stop: () => loop.stop(),
+  };
+}
+
+/** A trainer's loop in Python, in one process, with the same turns. */
+async function startPeer(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Promise<Contender> {
+  const loop = await startAsyncioLoop(stack.generationUrl, turns);
+  return {
+    name: 'asyncio loop',
+    processes: { worker: loop.pid, simulator: stack.simulator.pid },
+    play: (rollouts) => loop.play(rollouts),
+    stop: () => loop.stop(),
+  };
+}
+
+async function runBatch(
+  { client }: Stack,
+  { batchId, taskQueue, request }: { batchId: string; taskQueue: string; request: unknown },
+): Promise<BatchResult> {
+  const handle = await client.workflow.start('rolloutBatch', {
+    workflowId: batchId,
+    taskQueue,
+    args: [request],
+  });
+  return await client.connection.withDeadline(
+    Date.now() + BATCH_TIMEOUT_MS,
+    async () => (await handle.result()) as BatchResult,
+  );
+}

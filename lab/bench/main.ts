@@ -1,0 +1,211 @@
+import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { findTemporalCli } from '../../tools/temporal-cli/find.js';
+import { bundlePath } from '../../src/workers/build-bundle.js';
+import type { Contender } from './contenders.js';
+import { START } from './contenders.js';
+import { cpuPerTurn, measure, PARTS } from './measure.js';
+import { withReport } from './page-text.js';
+import type { SizeRun } from './size.js';
+import { SIZE, measureSize } from './size.js';
+import { sizeReport } from './size-report.js';
+import type { Measured, SlicedRuns } from './report.js';
+import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
+import type { Scenario } from './scenario.js';
+import { peersPython } from './peers/asyncio-loop.js';
+import { AT_ONCE, PEERS, ROUNDS, SCENARIOS, SLICED, WARM_UP, isSlow } from './scenario.js';
+import { measureSlices } from './slices.js';
+import type { Stack } from './stack.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { setPace, startStack } from './stack.js';
+
+const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [--write]
+npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
+
+  --quick      one round of the two scenarios with 64 rollouts at once
+  --only TEXT  only scenarios whose name contains TEXT: "at once", "slow" (five minutes), "observations"; the slice sizes are called "sizes"
+  --rounds N   rounds of each scenario, also of one with slow turns
+  --large      slice sizes with four times as many rollouts, one round
+  --write      puts the tables into lab/bench/README.md
+
+  --size         one batch of many rollouts on a server with a database file, as npm start has
+  --rollouts N   another size, a multiple of its repeats
+  --memory SIZE  another memory of the worker
+  --json FILE    everything that was measured`;
+
+interface Options {
+  quick: boolean;
+  only: string;
+  rounds: number | null;
+  large: boolean;
+  write: boolean;
+  size: boolean;
+  rollouts: number;
+  memory: string;
+  json: string | null;
+}
+
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: {
+      quick: { type: 'boolean', default: false },
+      only: { type: 'string', default: '' },
+      rounds: { type: 'string' },
+      large: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+      size: { type: 'boolean', default: false },
+      rollouts: { type: 'string', default: String(SIZE.rollouts) },
+      memory: { type: 'string', default: SIZE.memory },
+      json: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  const rounds = values.rounds === undefined ? null : Number(values.rounds);
+  if (rounds !== null && !(Number.isInteger(rounds) && rounds > 0)) throw new Error(USAGE);
+  const rollouts = Number(values.rollouts);
+  if (!(rollouts > 0 && rollouts % SIZE.repeats === 0)) throw new Error(USAGE);
+  const { json = null } = values;
+  return { ...values, rounds: values.quick ? 1 : rounds, rollouts, json };
+}
+
+const say = (line: string): void => {
+  console.log(line);
+};
+
+/** Contenders take turns: durable, empty, bare, durable, empty, bare, … */
+async function measureScenario(
+  scenario: Scenario,
+  { stack, rounds }: { stack: Stack; rounds: number },
+): Promise<Measured> {
+  const contenders: Contender[] = [];
+  try {
+    for (const name of scenario.contenders) contenders.push(await START[name](stack, scenario));
+    const batches = isSlow(scenario) ? 1 : WARM_UP.batches;
+    for (let batch = 0; batch < batches; batch++) {
+      await Promise.all(contenders.map((contender) => contender.play(WARM_UP.rollouts, AT_ONCE)));
+    }
+    await setPace(stack, scenario.pace);
+    const measured: Measured = { scenario, rounds: [] };
+    for (let round = 1; round <= rounds; round++) {
+      const runs: Measured['rounds'][number] = {};
+      for (const contender of contenders) {
+        const { rollouts, turns, pace } = scenario;
+        const play = (): Promise<number> => contender.play(rollouts, pace);
+        const run = await measure(contender, { rollouts, turns, play });
+        runs[contender.name] = run;
+        const cpu = PARTS.map((part) => `${part} ${cpuPerTurn(run, [part]).toFixed(2)}`).join(', ');
+        say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s, CPU ms/turn ${cpu}`);
+      }
+      measured.rounds.push(runs);
+    }
+    return measured;
+  } finally {
+    await Promise.all(contenders.map((contender) => contender.stop()));
+  }
+}
+
+async function withStack<T>(
+  { name, rollouts }: Pick<Scenario, 'name' | 'rollouts'>,
+  {
+    cliPath,
+    run,
+    dbName = null,
+  }: { cliPath: string; run: (stack: Stack) => Promise<T>; dbName?: string | null },
+): Promise<T> {
+  say(name);
+  const folder = path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`);
+  const dbFile = dbName === null ? null : path.join(folder, dbName);
+  const stack = await startStack({ rollouts }, { cliPath, folder, dbFile });
+  try {
+    return await run(stack);
+  } finally {
+    await stack.stop();
+  }
+}
+
+async function measureAll(cliPath: string, { quick, only, rounds }: Options): Promise<Measured[]> {
+  const wanted = [...SCENARIOS, ...(peersPython() === null ? [] : PEERS)].filter(
+    (scenario) =>
+      scenario.name.includes(only) && (!quick || (scenario.rollouts === 64 && !isSlow(scenario))),
+  );
+  const measured: Measured[] = [];
+  for (const scenario of wanted) {
+    const run = (stack: Stack): Promise<Measured> =>
+      measureScenario(scenario, { stack, rounds: rounds ?? (isSlow(scenario) ? 1 : ROUNDS) });
+    measured.push(await withStack(scenario, { cliPath, run }));
+  }
+  return measured;
+}
+
+async function measureAllSlices(
+  cliPath: string,
+  { quick, only, rounds, large }: Options,
+): Promise<SlicedRuns[]> {
+  if (quick || !'sizes'.includes(only)) return [];
+  const scenario = { name: 'sizes', rollouts: large ? SLICED.large : SLICED.rollouts };
+  const run = (stack: Stack): Promise<SlicedRuns[]> =>
+    measureSlices(stack, {
+      rollouts: scenario.rollouts,
+      rounds: rounds ?? (large ? 1 : ROUNDS),
+      say,
+    });
+  return await withStack(scenario, { cliPath, run });
+}
+
+async function measureLargeBatch(
+  cliPath: string,
+  { rollouts, memory, json }: Options,
+): Promise<string> {
+  const scenario = { name: `${rollouts} rollouts`, rollouts: rollouts / SIZE.repeats };
+  const run = (stack: Stack): Promise<SizeRun> => measureSize(stack, { rollouts, memory, say });
+  const measured = await withStack(scenario, { cliPath, run, dbName: 'temporal.db' });
+  if (json !== null) await writeFile(json, `${JSON.stringify(measured, null, 2)}\n`);
+  return sizeReport(measured);
+}
+
+async function writeReport(report: string, name: 'measured' | 'size'): Promise<void> {
+  const file = path.join(PROJECT_ROOT, 'lab', 'bench', 'README.md');
+  await writeFile(file, withReport(await readFile(file, 'utf8'), { name, report }));
+}
+
+async function main(): Promise<void> {
+  const options = readOptions();
+  const env = process.env;
+  const cli = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say });
+  // The bench is compiled beside the project; the workflows come from the build.
+  await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
+  const began = performance.now();
+  const [loadBefore = 0] = loadavg();
+  if (options.size) {
+    const command = `npm run bench -- --size --rollouts ${options.rollouts} --memory ${options.memory}`;
+    const where = `${machine()}, Temporal CLI ${cli.version}, load average before it ${loadBefore.toFixed(1)}`;
+    const report = `\`${command}\`: ${where}.\n\n${await measureLargeBatch(cli.path, options)}`;
+    say(`\n${report}`);
+    if (options.write) await writeReport(report, 'size');
+    return;
+  }
+  const measured = await measureAll(cli.path, options);
+  const sliced = await measureAllSlices(cli.path, options);
+  const minutes = ((performance.now() - began) / 60_000).toFixed(0);
+  const targets = measured.flatMap((one) =>
+    targetsOf(one).map((target) => targetLine(target, one.scenario)),
+  );
+  const report = [
+    `${machine()}, Temporal CLI ${cli.version}. Medians of interleaved rounds. ` +
+      `The whole took ${minutes} minutes; load average before it ${loadBefore.toFixed(1)}.`,
+    ...(measured.length > 0
+      ? [runsTable(measured), `\`\`\`text\n${targets.join('\n')}\n\`\`\``]
+      : []),
+    ...(sliced.length > 0 ? [slicesTable(sliced)] : []),
+  ].join('\n\n');
+  say(`\n${report}`);
+  if (options.write) await writeReport(report, 'measured');
+}
+
+await main();
