@@ -135,7 +135,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['test/**', 'gym/test/**', 'lab/bench/**', 'lab/chaos/**'],
+    files: ['test/**', 'gym/test/**', 'lab/{bed,bench,chaos}/**'],
     rules: {
       // `describe`/`test` callbacks and tables of cases are long by nature; node:test promises are awaited by the runner.
       'max-lines-per-function': 'off',

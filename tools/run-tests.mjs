@@ -105,7 +105,7 @@ async function runTests({ files, concurrency, isAlone = false }) {
   }
 }
 
-/** A Temporal server for all files that do not kill theirs, with a namespace each (test/harness/dev-server.ts). */
+/** A Temporal server for all files that do not kill theirs, with a namespace each (lab/bed/server.ts). */
 async function startServer({ files, scratch }) {
   const load = (name) => import(path.join(compiled, 'src/dev', name));
   const { chooseServerPorts, startDevServer } = await load('dev-server.js');

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { describe, test, type TestContext } from 'node:test';
 import { aggregate, AgentMetricsMissing, type AggregateOptions } from '../metrics/aggregate.js';
 import { strippedLine, type AnswerLimits } from '../metrics/agent-answer.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void;
 

@@ -6,8 +6,8 @@ import { parseAggregate, parseCollect, parseE2E, parseProfile } from '../config/
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { formatJson } from '../../src/platform/json/lossless.js';
-import type { TemporaryDirectory } from '../../test/harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 let directory: TemporaryDirectory;
 const SERVERS = `

@@ -9,8 +9,8 @@ import { resolveInterpolations } from '../config/interpolation.js';
 import { parseYaml } from '../config/yaml-text.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
-import type { TemporaryDirectory } from '../../test/harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { comparable } from './golden-values.js';
 import { processorTime_ms } from '../../test/harness/processor-time.js';
 

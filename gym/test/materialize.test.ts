@@ -11,8 +11,8 @@ import { rolloutName } from '../row.js';
 import { skillsRef } from '../rows/skills.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
-import type { TemporaryDirectory } from '../../test/harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { comparable } from './golden-values.js';
 
 let directory: TemporaryDirectory;

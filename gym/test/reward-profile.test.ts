@@ -8,7 +8,7 @@ import {
   type Json,
   type JsonObject,
 } from '../../src/platform/json/lossless.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { assertClose } from './metrics/close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt, plain } from './metrics/goldens.js';
 

@@ -10,7 +10,7 @@ import { collectionFiles } from '../collection/files.js';
 import { RolloutCollectionConfig } from '../config/schemas.js';
 import { materialize, materializedLine } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { comparable } from './golden-values.js';
 
 const FOLDER = fileURLToPath(new URL('../../test/goldens/gym_rows/', import.meta.url));

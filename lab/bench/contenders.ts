@@ -2,7 +2,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { ROLLOUTS_PER_SLICE } from '../../src/model/workflow-safe/slices.js';
-import { startWorkerProcess } from '../../test/harness/worker-process.js';
+import { startWorkerProcess } from '../bed/worker.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
 import { startAsyncioLoop } from './peers/asyncio-loop.js';

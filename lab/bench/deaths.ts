@@ -1,15 +1,15 @@
 import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OwnServer } from '../../test/harness/dev-server.js';
-import { PROJECT_ROOT, startOwnServer } from '../../test/harness/dev-server.js';
-import { startBatch } from '../../test/harness/batch.js';
-import { puzzleBatch } from '../../test/harness/recovery-bed.js';
-import type { SimulatorProcess } from '../../test/harness/simulator-process.js';
-import { startSimulatorProcess } from '../../test/harness/simulator-process.js';
-import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
-import type { WorkerProcess } from '../../test/harness/worker-process.js';
-import { startWorkerProcess } from '../../test/harness/worker-process.js';
+import type { OwnServer } from '../bed/server.js';
+import { PROJECT_ROOT, startOwnServer } from '../bed/server.js';
+import { startBatch } from '../bed/batch.js';
+import { puzzleBatch } from '../bed/bed.js';
+import type { SimulatorProcess } from '../bed/simulator.js';
+import { startSimulatorProcess } from '../bed/simulator.js';
+import { makeTemporaryDirectory } from '../bed/temporary-directory.js';
+import type { WorkerProcess } from '../bed/worker.js';
+import { startWorkerProcess } from '../bed/worker.js';
 import { median } from './measure.js';
 
 /**

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { descendantsWith } from '../../test/harness/process-tree.js';
+import { descendantsWith } from '../bed/process-tree.js';
 import type { Usage } from './process-usage.js';
 import { usageOf } from './process-usage.js';
 

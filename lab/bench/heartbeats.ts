@@ -6,7 +6,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { bundlePath } from '../../src/workers/build-bundle.js';
 import type { EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
-import { eventually } from '../../test/harness/waiting.js';
+import { eventually } from '../bed/waiting.js';
 import { median } from './measure.js';
 import { cpuMs } from './process-usage.js';
 import type { Stack } from './stack.js';

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import type { Client } from '@temporalio/client';
 import { ROLLOUTS_PER_SLICE } from '../../src/model/workflow-safe/slices.js';
-import { startPolicyBed } from '../../test/harness/policy-bed.js';
-import type { PolicyBed } from '../../test/harness/policy-bed.js';
+import { startPolicyBed } from '../bed/policy-bed.js';
+import type { PolicyBed } from '../bed/policy-bed.js';
 import type { Histories, HistoryCost } from './history-cost.js';
 import { historyCosts, less, over } from './history-cost.js';
 import { median } from './measure.js';

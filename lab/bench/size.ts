@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { outputsRoot } from '../../src/workers/open-store.js';
-import { startWorkerProcess } from '../../test/harness/worker-process.js';
+import { startWorkerProcess } from '../bed/worker.js';
 import { createEndedRollouts } from './ended-rollouts.js';
 import type { ClosingTimes, HistorySizes } from './histories.js';
 import { closingTimes, historySizes } from './histories.js';

@@ -1,9 +1,9 @@
 import { loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
-import type { PolicyBed } from '../../test/harness/policy-bed.js';
-import { startPolicyBed } from '../../test/harness/policy-bed.js';
-import { puzzleBatch } from '../../test/harness/recovery-bed.js';
+import type { PolicyBed } from '../bed/policy-bed.js';
+import { startPolicyBed } from '../bed/policy-bed.js';
+import { puzzleBatch } from '../bed/bed.js';
 import { greatest, sum } from '../../src/model/results/statistics.js';
 import { median } from './measure.js';
 

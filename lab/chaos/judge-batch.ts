@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { readRows } from '../../test/harness/batch.js';
-import type { LabelReport } from '../../test/harness/policy-labels.js';
+import { readRows } from '../bed/batch.js';
+import type { LabelReport } from '../bed/policy-labels.js';
 import type { Played } from './played.js';
 
 /** All that a batch has delivered, from the files of its folder alone. */

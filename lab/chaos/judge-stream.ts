@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { StepResult } from '../../src/activities/contract/stream.js';
 import { describeError } from '../../src/platform/errors.js';
-import type { RecomputedLag } from '../../test/harness/recomputed-lag.js';
-import type { StreamToTest } from '../../test/harness/stream-bed.js';
+import type { RecomputedLag } from '../bed/recomputed-lag.js';
+import type { StreamToTest } from '../bed/stream.js';
 import type { Played } from './played.js';
 
 /** A step as it was delivered, and the hash of its bytes then. */

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { describeError } from '../../src/platform/errors.js';
-import { startRecoveryBed } from '../../test/harness/recovery-bed.js';
+import { startRecoveryBed } from '../bed/bed.js';
 import { tokenLimit } from './bounds.js';
 import type { ChaosFault } from './fault.js';
 import { FAULTS } from './faults.js';

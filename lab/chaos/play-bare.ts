@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { requestLogOf } from '../../test/harness/simulator-process.js';
-import { within } from '../../test/harness/waiting.js';
+import { requestLogOf } from '../bed/simulator.js';
+import { within } from '../bed/waiting.js';
 import { followLog } from './log-follower.js';
 import type { Play } from './play-durable.js';
 import { partsOf } from './play-durable.js';

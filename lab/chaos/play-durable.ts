@@ -1,6 +1,6 @@
-import type { KeptWorker } from '../../test/harness/kept-worker.js';
-import type { RecoveryBed } from '../../test/harness/recovery-bed.js';
-import { requestLogOf } from '../../test/harness/simulator-process.js';
+import type { KeptWorker } from '../bed/kept-worker.js';
+import type { RecoveryBed } from '../bed/bed.js';
+import { requestLogOf } from '../bed/simulator.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { ChaosFault } from './fault.js';

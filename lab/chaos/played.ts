@@ -1,4 +1,4 @@
-import type { LabelReport } from '../../test/harness/policy-labels.js';
+import type { LabelReport } from '../bed/policy-labels.js';
 
 /** What came of a batch or a stream that was played while something disturbed it. */
 export interface Played {

@@ -1,11 +1,11 @@
 import path from 'node:path';
 import pg from 'pg';
-import { textsInFolder, textsInTable } from '../../test/harness/journal-texts.js';
-import type { PostgresBed } from '../../test/harness/postgres-bed.js';
-import { startPostgresBed } from '../../test/harness/postgres-bed.js';
-import type { PostgresServer } from '../../test/harness/postgres-server.js';
-import { startPostgres } from '../../test/harness/postgres-server.js';
-import type { RecoveryBed, RecoveryBedOptions } from '../../test/harness/recovery-bed.js';
+import { textsInFolder, textsInTable } from '../bed/journal-texts.js';
+import type { PostgresBed } from '../bed/postgres-bed.js';
+import { startPostgresBed } from '../bed/postgres-bed.js';
+import type { PostgresServer } from '../bed/postgres-server.js';
+import { startPostgres } from '../bed/postgres-server.js';
+import type { RecoveryBed, RecoveryBedOptions } from '../bed/bed.js';
 import type { Target } from './target.js';
 
 export type StoreKind = 'file' | 'postgres';

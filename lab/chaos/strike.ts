@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../../test/harness/waiting.js';
+import { eventually } from '../bed/waiting.js';
 import type { ChaosFault } from './fault.js';
 import type { LogFollower } from './log-follower.js';
 import type { Hit } from './measurement.js';

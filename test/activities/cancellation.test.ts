@@ -13,7 +13,7 @@ import { scriptedAgent } from '../fakes/scripted-agent.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** Cancels once the journal says that something has happened. */
 const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {

@@ -11,7 +11,7 @@ import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { Fault } from '../../src/model/faults.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { faultOf, requestOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 interface Inputs {
   directory: string;

@@ -15,7 +15,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { foldOf } from '../fakes/journal-lines.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
-import { readRows } from '../harness/batch.js';
+import { readRows } from '../../lab/bed/batch.js';
 import { createPlayer } from '../harness/played-batch.js';
 import { startWithoutPenalties } from '../servers/without-penalties.js';
 

@@ -7,7 +7,7 @@ import { withoutEnvironment } from '../fakes/chatml.js';
 import { author, entryOf, GENERATION } from '../fakes/journal-lines.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH, REF } from '../fakes/temporary-store.js';
-import { readRows } from '../harness/batch.js';
+import { readRows } from '../../lab/bed/batch.js';
 import { startTemplateServer } from '../servers/template-server.js';
 
 const a = author('');

@@ -8,7 +8,7 @@ import { programBench } from '../fakes/program-bench.js';
 import { author } from '../fakes/journal-lines.js';
 import { applyToStanding, newStanding, waitingOf } from '../../src/model/journal/standing.js';
 import { REF } from '../fakes/temporary-store.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import type { Ended, Running } from '../servers/agent-service.js';
 
 const once = async ({ task, ask }: Running): Promise<Ended> => {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { attend } from '../../src/cli/engine-attend.js';
 import type { PolicyClient } from '../../src/client/policy-client.js';
-import { eventually, within } from '../harness/waiting.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 /** A process that is healthy as soon as it listens, and ends at SIGTERM. */
 const ENGINE = `

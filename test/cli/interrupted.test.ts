@@ -9,8 +9,8 @@ import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../dev/fakes.js';
-import { MAIN } from '../harness/command.js';
-import { eventually, within } from '../harness/waiting.js';
+import { MAIN } from '../../lab/bed/command.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 const INTERRUPTS = pathToFileURL(
   path.join(PROJECT_ROOT, 'dist', 'src', 'platform', 'process', 'interrupts.js'),

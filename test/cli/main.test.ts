@@ -10,7 +10,7 @@ import { SimulatorSettings } from '../../simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
 import { runHere } from '../harness/command-here.js';
-import { MAIN } from '../harness/command.js';
+import { MAIN } from '../../lab/bed/command.js';
 
 test('the help says which commands take no --config, and theirs do not name it', async (t) => {
   const { stdout } = await runHere(t, '--help');

@@ -11,7 +11,7 @@ import type { Asked, Figures, Row } from '../../src/cli/plan/plan.js';
 import { leastMemory } from '../../src/cli/plan/plan.js';
 import { COMMANDS_OF } from '../../src/cli/plan/plan-table.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { MAIN } from '../harness/command.js';
+import { MAIN } from '../../lab/bed/command.js';
 
 const EXAMPLE = ['--rollouts', '50000', '--turns', '20', '--turn-time', '6s', '--tokens', '800'];
 const ASKED: Asked = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 600 };

@@ -11,7 +11,7 @@ import { UsageError } from '../../src/platform/command.js';
 import { describeError } from '../../src/platform/errors.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { writeJson } from '../../src/platform/json/kept.js';
-import { MAIN } from '../harness/command.js';
+import { MAIN } from '../../lab/bed/command.js';
 import { startJsonServer } from '../servers/json-server.js';
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');

@@ -8,10 +8,10 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { MAIN } from '../harness/command.js';
-import type { WorkerConfig } from '../harness/worker-process.js';
+import { MAIN } from '../../lab/bed/command.js';
+import type { WorkerConfig } from '../../lab/bed/worker.js';
 import { temporaryFolder } from '../dev/fakes.js';
-import { eventually, within } from '../harness/waiting.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 const NO_SERVER = '127.0.0.1:2';
 

@@ -5,12 +5,12 @@ import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
-import type { OwnServer } from '../harness/dev-server.js';
-import { startOwnServer } from '../harness/dev-server.js';
-import { operatorOf, taskAt } from '../harness/operator.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { PATIENCE_MS } from '../harness/waiting.js';
+import type { OwnServer } from '../../lab/bed/server.js';
+import { startOwnServer } from '../../lab/bed/server.js';
+import { operatorOf, taskAt } from '../../lab/bed/operator.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 describe('a workflow whose task fails', { concurrency: 4 }, () => {
   let directory: TemporaryDirectory;

@@ -15,12 +15,12 @@ import { connectStream } from '../../src/client/stream-client.js';
 import { trainerInstall } from '../../src/dev/trainer-example.js';
 import { livingWorkers } from '../../src/temporal/pollers.js';
 import { foreignPolicy, reachPolicies } from '../../src/workers/policies.js';
-import type { OwnServer } from '../harness/dev-server.js';
-import { startOwnServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import type { OwnServer } from '../../lab/bed/server.js';
+import { startOwnServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { startAsked } from '../harness/python-asked.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const [OURS, THEIRS] = ['ours', 'theirs'];
 const REQUEST = { samples: { path: 'samples.jsonl' } };

@@ -6,7 +6,7 @@ import type { BatchProgress } from '../../src/activities/contract.js';
 import type { Found, Look } from '../../src/client/progress.js';
 import { followBatch } from '../../src/client/progress.js';
 import { createScreen } from '../../src/client/screen.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** A terminal that records what was written and what is on its screen: enough for a board. */
 class FakeTerminal extends EventEmitter {

@@ -16,11 +16,11 @@ import type { Found } from '../../src/client/progress.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
 import { answered, onLoopback, silenceOf, updated } from '../../src/client/server.js';
-import type { OwnServer } from '../harness/dev-server.js';
-import { startOwnServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { PATIENCE_MS } from '../harness/waiting.js';
+import type { OwnServer } from '../../lab/bed/server.js';
+import { startOwnServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 const NO_WORKER = 'no worker answers for b; is one running on its task queue?';
 

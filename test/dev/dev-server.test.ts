@@ -11,7 +11,7 @@ import { chooseServerPorts, serverMemory, startDevServer } from '../../src/dev/d
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { firstFreePort, takePort } from '../../src/platform/process/free-port.js';
 import { findTemporalCli } from '../../tools/temporal-cli/find.js';
-import { isRunning } from '../harness/process-tree.js';
+import { isRunning } from '../../lab/bed/process-tree.js';
 import { temporaryFolder, writeProgram } from './fakes.js';
 
 /** Something that listens on a port of 127.0.0.1. */

@@ -8,9 +8,9 @@ import { startChild } from '../../src/platform/process/child.js';
 import { claimFolder, stackAt } from '../../src/dev/folder-claim.js';
 import type { RunningStack } from '../../src/dev/running-stack.js';
 import { sayRunning } from '../../src/dev/running-stack.js';
-import { isRunning } from '../harness/process-tree.js';
+import { isRunning } from '../../lab/bed/process-tree.js';
 import { temporaryFolder } from './fakes.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 function running(t: TestContext): number {
   const { pid = 0 } = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], {

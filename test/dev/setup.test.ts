@@ -6,7 +6,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { temporaryFolder, writeProgram } from './fakes.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** `npm ci` that makes a compiler, which "compiles" by copying. Both count their runs in files. */
 const FAKE_NPM = `

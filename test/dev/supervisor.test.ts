@@ -8,9 +8,9 @@ import { startChild } from '../../src/platform/process/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
 import type { Part } from '../../src/dev/supervisor.js';
 import { createSupervisor } from '../../src/dev/supervisor.js';
-import { isRunning } from '../harness/process-tree.js';
+import { isRunning } from '../../lab/bed/process-tree.js';
 import { temporaryFolder } from './fakes.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** Appends its pid to `pids`, then does what `source` says. */
 const program = (pids: string, source: string): string =>

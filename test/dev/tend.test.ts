@@ -12,7 +12,7 @@ import type { Stack } from '../../src/dev/stack.js';
 import { tend } from '../../src/dev/tend.js';
 import { forgetEarlier, noteUser, useOf } from '../../src/dev/users.js';
 import { temporaryFolder } from './fakes.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SAID = {
   pid: process.pid,

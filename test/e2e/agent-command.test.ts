@@ -7,12 +7,12 @@ import { after, before, describe, test } from 'node:test';
 import type { AgentSettings } from '../../src/environments/agent/settings.js';
 import { identify } from '../../src/platform/process/identity.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import type { BatchOutcome } from '../harness/batch.js';
-import { readJournal, startBatch } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { readJournal, startBatch } from '../../lab/bed/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
-import type { WorkerProcess } from '../harness/worker-process.js';
+import { eventually } from '../../lab/bed/waiting.js';
+import type { WorkerProcess } from '../../lab/bed/worker.js';
 
 type AgentRun = Partial<AgentSettings['run']>;
 const QUEUE = 'agent-command';

@@ -8,8 +8,8 @@ import type { BatchProgress, RolloutProgress } from '../../src/activities/contra
 import type { StreamProgress } from '../../src/activities/contract/stream.js';
 import { generateSamples } from '../../src/environments/sliding-puzzle/generate-samples.js';
 import { BY_HAND, FEW_UNREADABLE, payload } from '../fakes/hostile-inputs.js';
-import { startBatch } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import {
@@ -17,8 +17,8 @@ import {
   sending,
   signalUnreadably,
   updateUnreadably,
-} from '../harness/unreadable.js';
-import { eventually, within } from '../harness/waiting.js';
+} from '../../lab/bed/unreadable.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'bad-input';
 const samples = generateSamples({ count: 1, seed: 1, size: 2, shuffle_moves: 3, max_moves: 5 });

@@ -9,8 +9,8 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
 import { exampleIn } from '../docs/example.js';
-import { readRows } from '../harness/batch.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { readRows } from '../../lab/bed/batch.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)

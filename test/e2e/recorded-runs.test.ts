@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { checkRun, recordedRuns, settingsOf } from '../activities/recorded-runs/suite.js';
-import { startBatch } from '../harness/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 

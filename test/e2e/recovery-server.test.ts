@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { BatchOutcome } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import type { JournalsCopy } from '../harness/journal-copies.js';
 import { copyJournals } from '../harness/journal-copies.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import {
   assertNotGeneratedAgain,
   countTurns,

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../simulator/random.js';
-import type { BatchOutcome } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import type { JournalsCopy } from '../harness/journal-copies.js';
 import { copyJournals } from '../harness/journal-copies.js';
-import type { KeptWorker } from '../harness/kept-worker.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { KeptWorker } from '../../lab/bed/kept-worker.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import {
   assertNotGeneratedAgain,
   countTurns,
@@ -15,7 +15,7 @@ import {
   playUndisturbed,
 } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SIZE = { samples: 16, repeats: 4 };
 const KILLS = 10;

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startBatch } from '../harness/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import type { WorkerProcess } from '../harness/worker-process.js';
+import type { WorkerProcess } from '../../lab/bed/worker.js';
 
 const TASK_QUEUE = 'secrets';
 const KEY = 'sk-e2e/0123456789+abcdef=';

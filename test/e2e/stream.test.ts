@@ -4,13 +4,13 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
-import { operatorOf } from '../harness/operator.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
-import type { StreamToTest } from '../harness/stream-bed.js';
-import { faultOf, openStreamToTest } from '../harness/stream-bed.js';
+import { operatorOf } from '../../lab/bed/operator.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
+import type { StreamToTest } from '../../lab/bed/stream.js';
+import { faultOf, openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'stream';
 

@@ -7,13 +7,13 @@ import { after, before, describe, test } from 'node:test';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import { readRows } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { readRows } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Temporal } from '../harness/temporal-command.js';
 import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'ways-in';
 

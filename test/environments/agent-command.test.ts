@@ -14,7 +14,7 @@ import {
 import { identify } from '../../src/platform/process/identity.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { faultText } from '../harness/fault-of.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const KEY = 'dr1.a-key-of-a-life.1.writer.signature';
 const TASK = {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import { servePython, withoutPython as skip } from './python-server.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SOURCE = `
 import time

@@ -10,10 +10,10 @@ import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { migratePostgres, openPostgresStore } from '../../src/trajectories/postgres/open.js';
 import type { OpenStore, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
-import type { CutProxy } from '../harness/cut-proxy.js';
-import { startCutProxy } from '../harness/cut-proxy.js';
-import type { PostgresServer } from '../harness/postgres-server.js';
-import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import type { CutProxy } from '../../lab/bed/cut-proxy.js';
+import { startCutProxy } from '../../lab/bed/cut-proxy.js';
+import type { PostgresServer } from '../../lab/bed/postgres-server.js';
+import { noPostgres, startPostgres } from '../../lab/bed/postgres-server.js';
 import { BATCH, temporaryFolder, temporaryStore } from './temporary-store.js';
 
 /** What tests of the store's interface use of a store. */

@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Life } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** What a program asks the gateway, and how it reads the answer. */
 

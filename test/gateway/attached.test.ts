@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { eventsIn, readStream, says, askAndLeave, askInPart } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 200 } };

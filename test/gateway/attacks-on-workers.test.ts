@@ -10,7 +10,7 @@ import { temporaryStore } from '../fakes/temporary-store.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
 import { gatewayBed, kill } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
 const user = (content: string) => ({ messages: [{ role: 'user', content }], stream: true });

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import type { Given, Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
-import { eventually, within } from '../harness/waiting.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 /** Bytes as they are on a connection of its own, and all that comes back. */
 export async function raw(life: Life, text: string): Promise<string> {

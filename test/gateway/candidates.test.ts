@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { askAlone, says } from './asking.js';
 import { gatewayBed, kill } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const N = 4;
 const LONG = 'word '.repeat(40).trim();

@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** A connection that one test has in its hands. */
 async function connection(life: Life) {

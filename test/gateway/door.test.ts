@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 async function doorOf(t: TestContext): Promise<{ door: Server; url: string }> {
   const door = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');

@@ -9,7 +9,7 @@ import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { onEachStore } from '../fakes/stores.js';
 import { REF } from '../fakes/temporary-store.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { says } from './asking.js';
 import { gatewayBed, kill, SECRET } from './gateway-bed.js';
 

@@ -7,7 +7,7 @@ import { Fault } from '../../src/model/faults.js';
 import { beside } from './beside.js';
 import { says } from './asking.js';
 import { gatewayBed, poolFor, SECRET } from './gateway-bed.js';
-import { within } from '../harness/waiting.js';
+import { within } from '../../lab/bed/waiting.js';
 
 interface Told {
   status: number;

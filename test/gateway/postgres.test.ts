@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 import { readStream, says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
 

@@ -6,7 +6,7 @@ import { pathsOf, rulesOf } from '../../src/model/results/call-paths.js';
 import type { Life } from './gateway-bed.js';
 import { askAlone, askInPart, eventsIn, readStream, says } from './asking.js';
 import { gatewayBed, kill } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LONG = 'word '.repeat(80).trim();
 const SLOW = { simulator: { tokens_per_second: 200 } };

@@ -8,7 +8,7 @@ import { readHermes } from '../../src/model/calls/parsers/hermes.js';
 import type { Life } from './gateway-bed.js';
 import { eventsIn, readStream, says, askAndLeave } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 interface Answer {
   choices: {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { Refused } from '../../src/gateway/request/refusals.js';
 import type { RequestReader } from '../../src/gateway/request/request-reader.js';
 import { createRequestReader } from '../../src/gateway/request/request-reader.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {}, kwargs: {} } as const;
 

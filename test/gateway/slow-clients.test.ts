@@ -13,7 +13,7 @@ import { give } from '../../src/gateway/deliver/stream.js';
 import { newCall } from '../../src/gateway/play/played-call.js';
 import type { Telling } from '../../src/gateway/deliver/telling.js';
 import { watchSocket } from '../../src/gateway/deliver/delivery.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const STALLED_MS = 400;
 /** Its events take more than what the sockets of both sides hold. */

@@ -8,7 +8,7 @@ import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { REF } from '../fakes/temporary-store.js';
 import { readStream, says, askInPart } from './asking.js';
 import { gatewayBed, poolFor, poolWithout } from './gateway-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const errorOf = async (reply: Response): Promise<{ code: string; message: string }> =>
   ((await reply.json()) as { error: { code: string; message: string } }).error;

@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 import type { Life } from './gateway-bed.js';
 import { says } from './asking.js';
 import { gatewayBed } from './gateway-bed.js';
-import { within } from '../harness/waiting.js';
+import { within } from '../../lab/bed/waiting.js';
 
 const MIB = 2 ** 20;
 const user = (content: string) => ({ role: 'user', content });

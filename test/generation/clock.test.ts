@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SYSTEM_CLOCK } from '../../src/platform/waits/clock.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 test('a timer never fires before its time: a probe that does is answered for nothing', async () => {
   const early: number[] = [];

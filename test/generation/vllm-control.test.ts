@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertFault, fakeVllm, replay, reply, untilAborted } from './fake-vllm.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const WEIGHTS = 'GET /weight_info';
 

@@ -16,7 +16,7 @@ import {
   streaming,
   untilAborted,
 } from './fake-vllm.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 const RAW = counted(capture('004').raw);

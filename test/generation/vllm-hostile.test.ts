@@ -19,7 +19,7 @@ import {
   untilAborted,
 } from './fake-vllm.js';
 import { longestHold_ms, processorTime_ms } from '../harness/processor-time.js';
-import { within } from '../harness/waiting.js';
+import { within } from '../../lab/bed/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 const GENERATE = 'POST /inference/v1/generate';

@@ -13,7 +13,7 @@ import {
   streaming,
   untilAborted,
 } from './fake-vllm.js';
-import { within } from '../harness/waiting.js';
+import { within } from '../../lab/bed/waiting.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 const RAW = counted(capture('004').raw);

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startWatchdog } from '../../src/generation/vllm/watchdog.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LIMIT_MS = 400;
 

@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import type { AgentScript } from '../servers/gym-agent-script.js';
 import type { AgentEvent } from '../servers/gym-agent-server.js';
 import { readAgentEvents } from '../servers/gym-agent-server.js';
-import { within } from './waiting.js';
+import { within } from '../../lab/bed/waiting.js';
 
 /** An agent server as its own process, which can be killed and restarted on the same port. */
 export interface GymAgentProcess {

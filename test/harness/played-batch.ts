@@ -8,9 +8,9 @@ import { createDependencies } from '../../src/workers/dependencies.js';
 import { outputsRoot } from '../../src/workers/open-store.js';
 import { createParts } from '../../src/workers/parts.js';
 import { mockAttempt } from '../fakes/activity-bench.js';
-import type { BatchOutcome, WorkflowFailure } from './batch.js';
-import { readRows } from './batch.js';
-import type { WorkerConfig } from './worker-process.js';
+import type { BatchOutcome, WorkflowFailure } from '../../lab/bed/batch.js';
+import { readRows } from '../../lab/bed/batch.js';
+import type { WorkerConfig } from '../../lab/bed/worker.js';
 
 /** A worker's activities over its own parts and store, called in the order in which the workflows call them. */
 export interface Player {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keepPort } from './kept-port.js';
-import type { PolicyBed, PolicyBedOptions } from './policy-bed.js';
-import { startPolicyBed } from './policy-bed.js';
-import type { Engine } from './policy-engines.js';
-import { isPaused } from './policy-engines.js';
-import type { LabelReport } from './policy-labels.js';
-import { puzzleBatch } from './recovery-bed.js';
-import { eventually } from './waiting.js';
+import type { PolicyBed, PolicyBedOptions } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import type { Engine } from '../../lab/bed/engine.js';
+import { isPaused } from '../../lab/bed/engine.js';
+import type { LabelReport } from '../../lab/bed/policy-labels.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /**
  * What changes while rollouts run, in which phase of it something is lost, and what: a cell is one of each.

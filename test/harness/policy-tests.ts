@@ -5,10 +5,10 @@ import test, { after, before, describe } from 'node:test';
 import { Client, Connection, WorkflowUpdateFailedError } from '@temporalio/client';
 import { onLoopback } from '../../src/client/server.js';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
-import type { PolicyBed } from './policy-bed.js';
-import { startPolicyBed, TASK_QUEUE } from './policy-bed.js';
-import { puzzleBatch } from './recovery-bed.js';
-import { eventually } from './waiting.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed, TASK_QUEUE } from '../../lab/bed/policy-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const reasonOf = async (publishing: Promise<PublishResult>): Promise<string> => {
   try {

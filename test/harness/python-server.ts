@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { PROJECT_ROOT } from './dev-server.js';
-import { within } from './waiting.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
+import { within } from '../../lab/bed/waiting.js';
 
 /** `python -m rollout_environment`, which serves a Python object as an environment. */
 export interface PythonServer {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import type { z } from 'zod';
 import type { BatchRequest } from '../../src/model/batch-request.js';
-import type { BatchOutcome } from './batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import type { JournalsCopy } from './journal-copies.js';
 import { askedAgain, countStanding } from './journal-copies.js';
-import type { RecoveryBed } from './recovery-bed.js';
-import { countCompletions, readArrivals } from './simulator-process.js';
-import { eventually } from './waiting.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { countCompletions, readArrivals } from '../../lab/bed/simulator.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** The same batch with nothing in its way, in a store of its own: what every disturbed run is compared with. */
 export async function playUndisturbed(

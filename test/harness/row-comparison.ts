@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Row } from '../../src/model/results/row.js';
-import type { BatchOutcome } from './batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 
 /**
  * A row without the columns that a retry may change. Everything else, above all token ids and logprobs, must be equal

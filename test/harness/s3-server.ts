@@ -9,7 +9,7 @@ import type { BucketSettings } from '../../src/platform/s3/bucket.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
-import { eventually } from './waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const install = trainerInstall(process.env);
 /** Why tests that need S3 are skipped; false: they are not. */

@@ -3,8 +3,8 @@ import type { PolicyAnswers, PolicyClient, PolicyUpdate } from '../../src/client
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { BeginAnswer } from '../../src/activities/contract/policy.js';
-import type { PolicyBed } from './policy-bed.js';
-import { TASK_QUEUE } from './policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { TASK_QUEUE } from '../../lab/bed/policy-bed.js';
 
 /** A trainer that sends its weights to the engines itself, step by step, so that it may die at any of them. */
 export interface SendingTrainer {

@@ -4,12 +4,12 @@ import path from 'node:path';
 import { after, before } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import type { StartedBatch } from './batch.js';
-import { startBatch } from './batch.js';
-import { puzzleRequest } from './puzzle-request.js';
+import type { StartedBatch } from '../../lab/bed/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from './testbed.js';
 import { PUZZLES, startTestbed } from './testbed.js';
-import { eventually } from './waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 export const QUEUE = 'shares';
 export const SLOTS = 8;

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { findTemporalCli } from '../../tools/temporal-cli/find.js';
-import { PROJECT_ROOT } from './dev-server.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
 
 const run = promisify(execFile);
 

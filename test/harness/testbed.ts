@@ -6,12 +6,12 @@ import type { ScriptedEngine } from '../servers/scripted-engine.js';
 import { createScriptedEngine } from '../servers/scripted-engine.js';
 import type { ScriptedEnvironment } from '../servers/scripted-environment.js';
 import { startScriptedEnvironment } from '../servers/scripted-environment.js';
-import type { BatchToStart } from './batch.js';
-import type { TestServer } from './dev-server.js';
-import { startTestServer } from './dev-server.js';
-import { makeTemporaryDirectory } from './temporary-directory.js';
-import type { WorkerConfig, WorkerProcess } from './worker-process.js';
-import { startWorkerProcess } from './worker-process.js';
+import type { BatchToStart } from '../../lab/bed/batch.js';
+import type { TestServer } from '../../lab/bed/server.js';
+import { startTestServer } from '../../lab/bed/server.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import type { WorkerConfig, WorkerProcess } from '../../lab/bed/worker.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 /** The parts of an end-to-end test file: one Temporal server, one scripted engine and environment, and workers. */
 export interface Testbed {

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyAnswers } from '../../src/client/policy-client.js';
-import type { PolicyBed } from './policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import type { PolicyCell } from './policy-cells.js';
 import { isHit, serveAll, settled } from './policy-cells.js';
-import type { Engine } from './policy-engines.js';
+import type { Engine } from '../../lab/bed/engine.js';
 import type { SendingTrainer } from './sending-trainer.js';
 import { groupsOf } from './sending-trainer.js';
-import { eventually, PATIENCE_MS } from './waiting.js';
+import { eventually, PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 type Phase = PolicyCell<'transfer'>['phase'];
 

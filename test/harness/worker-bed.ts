@@ -1,10 +1,10 @@
 import { after, before } from 'node:test';
-import type { TestServer } from './dev-server.js';
-import { startTestServer } from './dev-server.js';
-import type { TemporaryDirectory } from './temporary-directory.js';
-import { makeTemporaryDirectory } from './temporary-directory.js';
-import type { WorkerConfig, WorkerOptions } from './worker-process.js';
-import { startWorkerProcess } from './worker-process.js';
+import type { TestServer } from '../../lab/bed/server.js';
+import { startTestServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import type { WorkerConfig, WorkerOptions } from '../../lab/bed/worker.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 export interface WorkerBed {
   /** Its path. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import type { Row } from '../../src/model/results/row.js';
-import { startBatch } from '../harness/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import type { AgentService, Running } from '../servers/agent-service.js';

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RolloutProgress } from '../../src/activities/contract.js';
-import type { BatchOutcome } from '../harness/batch.js';
-import type { RecoveryBatch } from '../harness/recovery-bed.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import type { RecoveryBatch } from '../../lab/bed/bed.js';
 import { playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import type { InteropBed } from './batch-bed.js';
 import {
   assertSameRollouts,

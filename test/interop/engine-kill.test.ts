@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { BatchOutcome } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import { playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import { within } from '../harness/waiting.js';
+import { within } from '../../lab/bed/waiting.js';
 import type { InteropBed } from './batch-bed.js';
 import {
   assertSameRollouts,

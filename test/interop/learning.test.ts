@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { MAIN } from '../harness/command.js';
+import { MAIN } from '../../lab/bed/command.js';
 import { learningPython, noLearningExample } from '../harness/learning-python.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { suite } from './engine.js';
 
 const STEPS = 25;

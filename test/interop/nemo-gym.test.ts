@@ -7,7 +7,7 @@ import { collect, startCollect } from '../../gym/test/harness/collect-process.js
 import { nameOf, readRows } from '../../gym/test/harness/collection-files.js';
 import type { Json } from '../../src/platform/json/lossless.js';
 import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
-import { eventually, within } from '../harness/waiting.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 import { temporaryFolder } from '../dev/fakes.js';
 import { AGENTS, startGym } from './nemo-gym/stack.js';
 

@@ -13,10 +13,10 @@ import { after, before, test } from 'node:test';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import type { Row } from '../../src/model/results/row.js';
 import { exampleIn } from '../docs/example.js';
-import { startBatch } from '../harness/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { suite } from './engine.js';
 
 const PYTHON = process.env['ROLLOUT_OTHERS_PYTHON'] ?? '';

@@ -5,10 +5,10 @@ import { createVllmControl } from '../../src/generation/vllm/control.js';
 import type { Row } from '../../src/model/results/row.js';
 import { pictureUrls } from '../../src/model/pictures.js';
 import { pictureOf } from '../fakes/pictures.js';
-import type { BatchOutcome } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import { playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import type { InteropBed } from './batch-bed.js';
 import {
   assertSameRollouts,

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
-import type { TestServer } from '../harness/dev-server.js';
-import { eventually } from '../harness/waiting.js';
+import type { TestServer } from '../../lab/bed/server.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** A trainer in Python that sends tensors to a real vLLM over TCP, and may be killed at any stage. */
 

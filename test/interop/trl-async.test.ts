@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { suite } from './engine.js';
 import type { SampledRow } from './sampled-once.js';
 import { assertSampledOnce, ofRollout } from './sampled-once.js';

@@ -9,8 +9,8 @@ import { LEARNING_EXAMPLE } from '../../lab/demos/learning/example.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
-import type { WorkerProcess } from '../harness/worker-process.js';
+import { eventually } from '../../lab/bed/waiting.js';
+import type { WorkerProcess } from '../../lab/bed/worker.js';
 
 const PROGRAMS = path.join(PYTHON_PACKAGES, 'tests', 'trl');
 /** A checkout of prime-rl: its `src` and its configurations. Without one, a stand-in packs. */

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { directoryOf } from '../../src/trajectories/places.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { suite } from './engine.js';
 import type { SampledRow } from './sampled-once.js';
 import { assertSampledOnce } from './sampled-once.js';

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { workerBed } from '../harness/worker-bed.js';
-import { startWorkerProcess } from '../harness/worker-process.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 describe('a worker that has run activities', () => {
   const { directory, server, config } = workerBed('activity-context', 'context');

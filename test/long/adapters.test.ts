@@ -4,12 +4,12 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
 import { adapterOf, baseOf } from '../../src/model/policy/adapters.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import type { Engine } from '../harness/policy-engines.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { eventually } from '../harness/waiting.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import type { Engine } from '../../lab/bed/engine.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const KEPT = 2;
 /** Tokens a second. */

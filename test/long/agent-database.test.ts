@@ -5,12 +5,12 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
-import { readJournal } from '../harness/batch.js';
+import { readJournal } from '../../lab/bed/batch.js';
 import { copyJournals } from '../harness/journal-copies.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { startRecoveryBed } from '../harness/recovery-bed.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { startRecoveryBed } from '../../lab/bed/bed.js';
 import { assertNotGeneratedAgain, createTurnClock } from '../harness/recovery-runs.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import type { AgentService } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
 

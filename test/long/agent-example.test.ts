@@ -11,8 +11,8 @@ import { describe, test } from 'node:test';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { skip as withoutSandbox } from '../sandbox/programs/program-bed.js';
-import { readRows } from '../harness/batch.js';
-import { MAIN } from '../harness/command.js';
+import { readRows } from '../../lab/bed/batch.js';
+import { MAIN } from '../../lab/bed/command.js';
 
 const OWN = path.join(PROJECT_ROOT, 'examples', 'agent');
 const VENV = path.join(OWN, '.venv');

@@ -1,8 +1,8 @@
 /** Programs that own their loop, in a stream whose weights change under them and whose worker is killed. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
 import type { AgentService, Running } from '../servers/agent-service.js';
 import { startAgentService } from '../servers/agent-service.js';
 

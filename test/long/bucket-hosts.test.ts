@@ -14,18 +14,18 @@ import type { BatchProgress, BatchResult } from '../../src/activities/contract.j
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
-import { outputOf } from '../harness/command.js';
-import type { KeptWorker } from '../harness/kept-worker.js';
-import type { PostgresBed } from '../harness/postgres-bed.js';
-import { startPostgresBed } from '../harness/postgres-bed.js';
-import type { PostgresServer } from '../harness/postgres-server.js';
-import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import { outputOf } from '../../lab/bed/command.js';
+import type { KeptWorker } from '../../lab/bed/kept-worker.js';
+import type { PostgresBed } from '../../lab/bed/postgres-bed.js';
+import { startPostgresBed } from '../../lab/bed/postgres-bed.js';
+import type { PostgresServer } from '../../lab/bed/postgres-server.js';
+import { noPostgres, startPostgres } from '../../lab/bed/postgres-server.js';
 import { startAsked } from '../harness/python-asked.js';
-import type { RecoveryBatch } from '../harness/recovery-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
+import type { RecoveryBatch } from '../../lab/bed/bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
 import type { S3Server } from '../harness/s3-server.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const ROLLOUTS = Number(process.env['BUCKET_ROLLOUTS'] ?? 400);
 const REPEATS = 50;

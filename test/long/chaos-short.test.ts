@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { before, describe, test } from 'node:test';
 import type { ChaosReport } from '../../lab/chaos/report.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 
 const FAULTS = {
   file: ['engine-kill', 'stream-cut', 'torn-line', 'worker-kill'],

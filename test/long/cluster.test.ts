@@ -6,10 +6,10 @@ import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { MAIN } from '../harness/command.js';
-import { readRows } from '../harness/batch.js';
-import { noPostgres } from '../harness/postgres-server.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { MAIN } from '../../lab/bed/command.js';
+import { readRows } from '../../lab/bed/batch.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 const HOSTS = ['environment', 'generation', 'workflow'].flatMap((role) => [
   `${role}-1`,

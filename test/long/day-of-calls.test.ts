@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { backlogOf, lastSign } from '../../src/temporal/pollers.js';
 import { clockAhead } from '../../src/temporal/server-clock.js';
 import { reachStuck } from '../../src/workers/stuck.js';
-import type { OwnServer } from '../harness/dev-server.js';
-import { startOwnServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { startWorkerProcess } from '../harness/worker-process.js';
+import type { OwnServer } from '../../lab/bed/server.js';
+import { startOwnServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 const DAY_S = 24 * 3600;
 /** How long a worker's day takes here. */

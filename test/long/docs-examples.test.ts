@@ -14,11 +14,11 @@ import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.j
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { exampleIn } from '../docs/example.js';
-import { MAIN } from '../harness/command.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
-import { untilStarted } from '../harness/started-child.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { MAIN } from '../../lab/bed/command.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
+import { untilStarted } from '../../lab/bed/started-child.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)

@@ -7,13 +7,13 @@ import type { PolicyAnswers } from '../../src/client/policy-client.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { ReplicaEntry } from '../../src/model/policy/record.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
-import type { SimulatorProcess } from '../harness/simulator-process.js';
-import { startSimulatorProcess } from '../harness/simulator-process.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { eventually } from '../harness/waiting.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed, TASK_QUEUE } from '../../lab/bed/policy-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import type { SimulatorProcess } from '../../lab/bed/simulator.js';
+import { startSimulatorProcess } from '../../lab/bed/simulator.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 type Verb = 'engines' | 'join' | 'drain' | 'leave';
 

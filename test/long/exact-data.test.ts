@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { itemsOf, membersOf } from '../../src/platform/json/members.js';
-import { NO_PYTHON, outputOf, startCommand, startPython } from '../harness/command.js';
+import { NO_PYTHON, outputOf, startCommand, startPython } from '../../lab/bed/command.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 

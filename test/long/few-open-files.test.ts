@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { startBatch } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import type { SimulatorProcess } from '../harness/simulator-process.js';
-import { startSimulatorProcess } from '../harness/simulator-process.js';
+import type { SimulatorProcess } from '../../lab/bed/simulator.js';
+import { startSimulatorProcess } from '../../lab/bed/simulator.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 

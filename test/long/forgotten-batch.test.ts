@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import { startTestServer } from '../harness/dev-server.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { startTestServer } from '../../lab/bed/server.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 test('a batch that Temporal has forgotten is over, without a result', async (t) => {
   const directory = await makeTemporaryDirectory('forgotten');

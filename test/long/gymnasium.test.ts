@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { BatchOutcome } from '../harness/batch.js';
-import { readJournal } from '../harness/batch.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { startRecoveryBed } from '../harness/recovery-bed.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { readJournal } from '../../lab/bed/batch.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { startRecoveryBed } from '../../lab/bed/bed.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import type { GymnasiumServer, GymSession } from '../servers/gymnasium-server.js';
 import { startGymnasiumServer } from '../servers/gymnasium-server.js';
 

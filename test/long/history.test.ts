@@ -15,13 +15,13 @@ import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyStatus } from '../../src/activities/contract/policy.js';
 import { onLoopback } from '../../src/client/server.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
-import { startBatch } from '../harness/batch.js';
-import { openStreamToTest } from '../harness/stream-bed.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { idIn } from '../harness/written-history.js';
 
 type History = ReturnType<typeof historyFromJSON>;

@@ -8,13 +8,13 @@ import type { BatchProgress } from '../../src/activities/contract.js';
 import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
 import { RUBBISH } from '../fakes/hostile-inputs.js';
-import { startBatch } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { assertComplete } from '../harness/row-comparison.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
-import type { WorkerProcess } from '../harness/worker-process.js';
+import { eventually } from '../../lab/bed/waiting.js';
+import type { WorkerProcess } from '../../lab/bed/worker.js';
 
 const QUEUE = 'hostile';
 

@@ -6,13 +6,13 @@ import { after, before, describe, test } from 'node:test';
 import type { BatchProgress } from '../../src/activities/contract.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import type { StartedBatch } from '../harness/batch.js';
-import { startBatch } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { StartedBatch } from '../../lab/bed/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { post } from '../harness/sending-trainer.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** Of a worker with so little memory, which is enough for the turns of all of them. */
 const MEMORY = '264MiB';

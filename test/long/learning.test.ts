@@ -7,9 +7,9 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { PolicyRecord } from '../../src/model/policy/record.js';
-import { MAIN } from '../harness/command.js';
+import { MAIN } from '../../lab/bed/command.js';
 import { learningPython, noLearningExample } from '../harness/learning-python.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 const STEPS = 18;
 /** From 0.05. The whole lesson has 50 steps and comes to over 0.9. */

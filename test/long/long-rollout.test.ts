@@ -6,11 +6,11 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
-import { readJournal, startBatch } from '../harness/batch.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { readJournal, startBatch } from '../../lab/bed/batch.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { idIn } from '../harness/written-history.js';
 
 type History = ReturnType<typeof historyFromJSON>;

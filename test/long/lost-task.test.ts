@@ -1,12 +1,12 @@
 /** A task that the server counts as started and no worker has: its connection broke on the way. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { BatchOutcome } from '../harness/batch.js';
-import { startBatch } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { PATIENCE_MS } from '../harness/waiting.js';
+import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'lost-task';
 

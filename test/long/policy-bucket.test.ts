@@ -4,11 +4,11 @@ import { after, before, describe, test } from 'node:test';
 import { WEIGHTS_OBJECT } from '../../simulator/weights.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
 import { noS3, startS3 } from '../harness/s3-server.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 describe('a checkpoint on S3', { skip: noS3 }, () => {
   const ends: (() => unknown)[] = [];

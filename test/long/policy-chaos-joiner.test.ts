@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
 import {
   allServe,
@@ -13,10 +13,10 @@ import {
   startCellBed,
   strikesOn,
 } from '../harness/policy-cells.js';
-import type { Engine } from '../harness/policy-engines.js';
+import type { Engine } from '../../lab/bed/engine.js';
 import { askPolicy, sendingTrainer } from '../harness/sending-trainer.js';
-import { readArrivals } from '../harness/simulator-process.js';
-import { eventually } from '../harness/waiting.js';
+import { readArrivals } from '../../lab/bed/simulator.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { repairBy, walkTransfer } from '../harness/walked-transfer.js';
 
 /**

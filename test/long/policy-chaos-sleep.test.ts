@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import {
   allServe,
   countCells,
@@ -13,7 +13,7 @@ import {
   strikesOn,
 } from '../harness/policy-cells.js';
 import { sendingTrainer } from '../harness/sending-trainer.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /**
  * Engines go to sleep and are woken while rollouts run, and a part is lost in the middle. The engine holds one call open

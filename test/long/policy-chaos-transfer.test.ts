@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
 import {
   allServe,
@@ -12,9 +12,9 @@ import {
   startCellBed,
   strikesOn,
 } from '../harness/policy-cells.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
 import { reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { killed, repairBy, unlessKilled, walkTransfer } from '../harness/walked-transfer.js';
 
 /** A trainer sends weights while rollouts run, and a part is lost in the middle. */

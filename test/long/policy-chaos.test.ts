@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
-import type { Engine } from '../harness/policy-engines.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
+import type { Engine } from '../../lab/bed/engine.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import type { PolicyCell } from '../harness/policy-cells.js';
 import {
   allServe,
@@ -14,7 +14,7 @@ import {
   startCellBed,
   strikesOn,
 } from '../harness/policy-cells.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /**
  * The engine holds a call of one phase open until a victim is dead. Then everything recovers by itself, or because the

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
 import type { Child } from '../../src/platform/process/child.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
-import { eventually, within } from '../harness/waiting.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 describe('a publish from the command line', () => {
   let bed: PolicyBed;

@@ -7,9 +7,9 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { exampleIn } from '../docs/example.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
-import { isPaused } from '../harness/policy-engines.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed, TASK_QUEUE } from '../../lab/bed/policy-bed.js';
+import { isPaused } from '../../lab/bed/engine.js';
 import { install, skip } from '../harness/python-package.js';
 
 describe('a trainer in Python that sends weights itself', { skip }, () => {

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { appendFile, readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { RecoveryBatch, RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { RecoveryBatch, RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 const ROLLOUTS = SIZE.samples * SIZE.repeats;

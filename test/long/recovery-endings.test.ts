@@ -3,12 +3,12 @@ import { access } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
-import type { BatchOutcome } from '../harness/batch.js';
-import type { KeptWorker } from '../harness/kept-worker.js';
-import type { RecoveryBatch, RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import type { KeptWorker } from '../../lab/bed/kept-worker.js';
+import type { RecoveryBatch, RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import { assertComplete, assertEachOnce, assertSameRows } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SIZE = { samples: 6, repeats: 2 };
 const ROLLOUTS = SIZE.samples * SIZE.repeats;

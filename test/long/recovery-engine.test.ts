@@ -4,10 +4,10 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import type { RolloutProgress } from '../../src/activities/contract.js';
-import type { BatchOutcome } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import { copyJournals } from '../harness/journal-copies.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import {
   assertNotGeneratedAgain,
   countTurns,
@@ -15,8 +15,8 @@ import {
   playUndisturbed,
 } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
-import { eventually, within } from '../harness/waiting.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'engine-kills';

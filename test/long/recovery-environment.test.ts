@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { JournalsCopy } from '../harness/journal-copies.js';
 import { askedAgain, copyJournals, countStanding } from '../harness/journal-copies.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { startRecoveryBed } from '../harness/recovery-bed.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { startRecoveryBed } from '../../lab/bed/bed.js';
 import {
   assertNotGeneratedAgain,
   countTurns,
@@ -11,7 +11,7 @@ import {
   playUndisturbed,
 } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import type { CountdownEnvironment, CountdownStep } from '../servers/countdown-environment.js';
 import { startCountdownEnvironment } from '../servers/countdown-environment.js';
 

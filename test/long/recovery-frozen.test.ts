@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import type { BatchOutcome } from '../harness/batch.js';
-import { textsInFolder } from '../harness/journal-texts.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { textsInFolder } from '../../lab/bed/journal-texts.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import { countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SIZE = { samples: 6, repeats: 2 };
 const BATCH = 'frozen';

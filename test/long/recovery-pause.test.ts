@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RolloutProgress } from '../../src/activities/contract.js';
-import type { BatchOutcome } from '../harness/batch.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import { countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { countCompletions } from '../harness/simulator-process.js';
-import { eventually } from '../harness/waiting.js';
+import { countCompletions } from '../../lab/bed/simulator.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'paused';

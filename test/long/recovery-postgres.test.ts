@@ -5,13 +5,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BatchOutcome } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
 import type { JournalsCopy } from '../harness/journal-copies.js';
-import type { PostgresBed } from '../harness/postgres-bed.js';
-import { startPostgresBed } from '../harness/postgres-bed.js';
-import type { PostgresServer } from '../harness/postgres-server.js';
-import { noPostgres, startPostgres } from '../harness/postgres-server.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
+import type { PostgresBed } from '../../lab/bed/postgres-bed.js';
+import { startPostgresBed } from '../../lab/bed/postgres-bed.js';
+import type { PostgresServer } from '../../lab/bed/postgres-server.js';
+import { noPostgres, startPostgres } from '../../lab/bed/postgres-server.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
 import {
   assertNotGeneratedAgain,
   countTurns,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { BatchOutcome } from '../harness/batch.js';
-import { readJournal } from '../harness/batch.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { readJournal } from '../../lab/bed/batch.js';
+import type { RecoveryBed } from '../../lab/bed/bed.js';
+import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import { countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 

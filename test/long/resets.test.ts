@@ -6,13 +6,13 @@ import { after, before, describe, test } from 'node:test';
 import type { PolicyClient } from '../../src/client/policy-client.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import { readJournal, readRows, startBatch, startSingleRollout } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { readJournal, readRows, startBatch, startSingleRollout } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { resetTo, tasksOf } from '../harness/resets.js';
-import { openStreamToTest } from '../harness/stream-bed.js';
+import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually, within } from '../harness/waiting.js';
+import { eventually, within } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'resets';
 

@@ -8,8 +8,8 @@ import { createRetrievers } from '../../src/environments/retriever/open-retrieve
 import { RetrieverSettings } from '../../src/environments/retriever/settings.js';
 import { isNear, readGolden } from '../environments/goldens.js';
 import { documentsOf, queriesOf, WRITERS } from '../environments/retriever/large-corpus.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 interface Golden {
   corpus_sha256: string;

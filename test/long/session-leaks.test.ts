@@ -3,15 +3,15 @@ import { spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JournalLine } from '../../src/model/journal.js';
-import type { BatchOutcome } from '../harness/batch.js';
-import { readJournal } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { readJournal } from '../../lab/bed/batch.js';
 import type { HoldingEnvironment, HoldingEvent } from '../harness/holding-environment.js';
 import { startHoldingEnvironment } from '../harness/holding-environment.js';
-import type { KeptWorker } from '../harness/kept-worker.js';
-import type { RecoveryBatch, RecoveryBed } from '../harness/recovery-bed.js';
-import { startRecoveryBed } from '../harness/recovery-bed.js';
+import type { KeptWorker } from '../../lab/bed/kept-worker.js';
+import type { RecoveryBatch, RecoveryBed } from '../../lab/bed/bed.js';
+import { startRecoveryBed } from '../../lab/bed/bed.js';
 import { assertEachOnce } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** `npm run test:leaks` plays 200. */
 const ROLLOUTS = Number(process.env['LEAK_ROLLOUTS'] ?? 20);

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { startCommand } from '../harness/command.js';
+import { startCommand } from '../../lab/bed/command.js';
 import { workerBed } from '../harness/worker-bed.js';
-import { startWorkerProcess } from '../harness/worker-process.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 describe('a worker', () => {
   const { directory, server, config, refusal } = workerBed('several-hosts', 'clocks');

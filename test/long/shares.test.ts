@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { MANY, QUEUE, SLOTS, sharesBed } from '../harness/shares-bed.js';
-import { openStreamToTest } from '../harness/stream-bed.js';
+import { openStreamToTest } from '../../lab/bed/stream.js';
 
 describe('at the places of one engine', () => {
   const { bed, start, timesOf, untilPlayed, shareOf } = sharesBed();

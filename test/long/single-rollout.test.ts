@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { BatchOutcome } from '../harness/batch.js';
-import { readJournal, startSingleRollout } from '../harness/batch.js';
+import type { BatchOutcome } from '../../lab/bed/batch.js';
+import { readJournal, startSingleRollout } from '../../lab/bed/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { encode } from '../servers/characters.js';

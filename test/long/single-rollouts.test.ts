@@ -16,10 +16,10 @@ import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
 import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { install, skip } from '../harness/python-package.js';
-import { answeredBy } from '../harness/simulator-process.js';
+import { answeredBy } from '../../lab/bed/simulator.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** `SINGLE_ROLLOUTS=2000` is the size that docs/trainers.md promises. */
 const ROLLOUTS = Number(process.env['SINGLE_ROLLOUTS'] ?? 400);

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import type { Engine } from '../harness/policy-engines.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { isPaused } from '../harness/policy-engines.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import type { Engine } from '../../lab/bed/engine.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { isPaused } from '../../lab/bed/engine.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
 import { post, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 describe('engines that sleep while rollouts are sampled', () => {
   let bed: PolicyBed;

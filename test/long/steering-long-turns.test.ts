@@ -6,13 +6,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { RequestEntry } from '../../simulator/request-log.js';
-import type { StartedBatch } from '../harness/batch.js';
-import { readJournal, startBatch, startSingleRollout } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { StartedBatch } from '../../lab/bed/batch.js';
+import { readJournal, startBatch, startSingleRollout } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
-import type { WorkerProcess } from '../harness/worker-process.js';
+import { eventually } from '../../lab/bed/waiting.js';
+import type { WorkerProcess } from '../../lab/bed/worker.js';
 
 const QUEUE = 'long-turns';
 /** A second is what it takes, on cores of its own. What it must not wait for, heartbeats and turns, takes minutes. */

@@ -4,12 +4,12 @@ import { after, before, describe, test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
-import type { StartedBatch } from '../harness/batch.js';
-import { readJournal, startBatch, startSingleRollout } from '../harness/batch.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { StartedBatch } from '../../lab/bed/batch.js';
+import { readJournal, startBatch, startSingleRollout } from '../../lab/bed/batch.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'steering';
 const REQUESTED = {

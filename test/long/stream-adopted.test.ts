@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
-import { operatorOf } from '../harness/operator.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
-import { openStreamToTest } from '../harness/stream-bed.js';
+import { operatorOf } from '../../lab/bed/operator.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
+import { openStreamToTest } from '../../lab/bed/stream.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 /** After its looks at what it has adopted. */
 const LATE_MS = 75_000;

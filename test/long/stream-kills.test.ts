@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
-import type { StreamToTest } from '../harness/stream-bed.js';
-import { within } from '../harness/waiting.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import type { StreamToTest } from '../../lab/bed/stream.js';
+import { within } from '../../lab/bed/waiting.js';
 import { createRandom } from '../../simulator/random.js';
 
 const KILLS = Number(process.env['STREAM_KILLS'] ?? 6);

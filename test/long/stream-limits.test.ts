@@ -1,11 +1,11 @@
 /** A thousand groups in flight whose limits change three times at once: more signals than a workflow may have pending. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { puzzleRequest } from '../harness/puzzle-request.js';
-import { openStreamToTest } from '../harness/stream-bed.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
+import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'stream-limits';
 const GROUPS = 1000;

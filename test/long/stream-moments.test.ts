@@ -4,11 +4,11 @@ import { watch } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
-import { faultOf } from '../harness/stream-bed.js';
-import { within } from '../harness/waiting.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
+import { faultOf } from '../../lab/bed/stream.js';
+import { within } from '../../lab/bed/waiting.js';
 
 interface Moment {
   name: string;

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { streamTable } from '../../src/client/stream-table.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
-import type { StreamToTest } from '../harness/stream-bed.js';
-import { faultOf, overtakenIn } from '../harness/stream-bed.js';
-import { eventually } from '../harness/waiting.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
+import type { StreamToTest } from '../../lab/bed/stream.js';
+import { faultOf, overtakenIn } from '../../lab/bed/stream.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const STEPS = 4;
 

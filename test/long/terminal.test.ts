@@ -7,11 +7,11 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
-import type { TestServer } from '../harness/dev-server.js';
-import { MAIN } from '../harness/command.js';
-import { startTestServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import type { TestServer } from '../../lab/bed/server.js';
+import { MAIN } from '../../lab/bed/command.js';
+import { startTestServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 interface Ended {
   code: number;

@@ -11,11 +11,11 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { PYTHON_PACKAGES, TRAINER_EXAMPLE, trainerInstall } from '../../src/dev/trainer-example.js';
 import type { Row } from '../../src/model/results/row.js';
-import { readRows } from '../harness/batch.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { readRows } from '../../lab/bed/batch.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import test, { after, before, describe } from 'node:test';
 import { parseLine } from '../../src/model/journal.js';
-import { textsInFolder } from '../harness/journal-texts.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { isPaused } from '../harness/policy-engines.js';
-import { puzzleBatch } from '../harness/recovery-bed.js';
+import { textsInFolder } from '../../lab/bed/journal-texts.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { isPaused } from '../../lab/bed/engine.js';
+import { puzzleBatch } from '../../lab/bed/bed.js';
 import { askPolicy, reasonOf, sendingTrainer } from '../harness/sending-trainer.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 describe('weights that a trainer sends itself', () => {
   let bed: PolicyBed;

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { copyFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { startBatch } from '../harness/batch.js';
+import { startBatch } from '../../lab/bed/batch.js';
 import { makeAuthority, noOpenssl } from '../harness/certificates.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { assertComplete } from '../harness/row-comparison.js';
 import type { Testbed } from '../harness/testbed.js';
 import { PUZZLES, startTestbed } from '../harness/testbed.js';
 import { startTlsProxy } from '../harness/tls-proxy.js';
-import { eventually } from '../harness/waiting.js';
-import { startWorkerProcess } from '../harness/worker-process.js';
+import { eventually } from '../../lab/bed/waiting.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { test } from 'node:test';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { eventually } from '../harness/waiting.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 interface Line {
   msg: string;

@@ -4,12 +4,12 @@ import { cp, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { startSimulator } from '../../simulator/server.js';
-import { startBatch } from '../harness/batch.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
-import { noPostgres, startPostgres } from '../harness/postgres-server.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { startBatch } from '../../lab/bed/batch.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
+import { noPostgres, startPostgres } from '../../lab/bed/postgres-server.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { workerBed } from '../harness/worker-bed.js';
-import { startWorkerProcess } from '../harness/worker-process.js';
+import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 /** temporal.api.enums.v1.IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE */
 const DOUBLE = 4;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
 
 const BOUNDED = 'its count has a bound, and so has each repeat';
 const TOO_LONG = 'a longer event than 64 KiB is not tried';

@@ -10,7 +10,7 @@ import { textsOf } from '../../src/platform/lines.js';
 import { readText, utf8Problem, utf8Text } from '../../src/platform/utf8-text.js';
 import { loadConfig } from '../../src/workers/config.js';
 import { loadPrompt } from '../../gym/rows/prompt.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 const MARK = [0xef, 0xbb, 0xbf];
 const BOUNDS = { max_event_bytes: 10_000, max_bytes: 10_000 };

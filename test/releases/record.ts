@@ -9,11 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import { startSimulator } from '../../simulator/server.js';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import { createPlayer } from '../harness/played-batch.js';
-import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { PolicyBed } from '../../lab/bed/policy-bed.js';
+import { startPolicyBed } from '../../lab/bed/policy-bed.js';
+import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { startWithoutPenalties } from '../servers/without-penalties.js';
 
 type Request = z.input<typeof BatchRequest>;

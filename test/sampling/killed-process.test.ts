@@ -8,7 +8,7 @@ import type { RequestEntry } from '../../simulator/request-log.js';
 import { startSimulator } from '../../simulator/server.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { countsOf, sampleTwo } from '../servers/sampling-process.js';
 
 const PROCESS = path.join(import.meta.dirname, '../servers/sampling-process.js');

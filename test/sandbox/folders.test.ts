@@ -17,7 +17,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createFolders } from '../../src/sandbox/folders.js';
 import type { Level } from '../../src/sandbox/levels.js';
 import { findPythons, readProgram } from '../../src/sandbox/python.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { codeBed, LEVELS_HERE, processesNamed } from '../environments/code/code-bed.js';
 import { startWorkerProcess } from '../environments/code/worker-process.js';
 

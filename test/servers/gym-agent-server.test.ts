@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startGymAgentProcess } from '../harness/gym-agent-process.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 test('a killed agent server continues where it starts again: the same address, calls counted on', async (t) => {
   const directory = await makeTemporaryDirectory('gym-agent-server');

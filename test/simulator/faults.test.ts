@@ -17,7 +17,7 @@ import {
   STREAM,
   streamed,
 } from './client.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 interface ListedFault {
   id: string;

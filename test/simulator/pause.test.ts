@@ -12,7 +12,7 @@ import {
   sleep,
   streamed,
 } from './client.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LONG = { ignore_eos: true, max_tokens: 200, temperature: 0 };
 const PACE = { tokens_per_second: 400, dev_mode: true };

@@ -18,7 +18,7 @@ import {
   streamed,
   type Answered,
 } from './client.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const LONG = { ignore_eos: true, max_tokens: 1000 };
 

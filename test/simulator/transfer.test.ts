@@ -1,7 +1,7 @@
 /** The simulator while a trainer sends it weights, with the broken middle states of a real engine. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 import { call, callJson, simulator, sleep } from './client.js';
 
 const hangs = (url: string): Promise<unknown> =>

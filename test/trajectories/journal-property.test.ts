@@ -10,7 +10,7 @@ import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { endServer, throughProxy } from '../fakes/stores.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /**

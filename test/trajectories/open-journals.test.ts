@@ -18,7 +18,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createOpenJournals } from '../../src/trajectories/files/open-journals.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const MOST = 2;
 const { O_APPEND, O_RDWR } = constants;

@@ -6,8 +6,8 @@ import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { PostgresStore } from '../fakes/stores.js';
 import { endServer, postgresStore, throughProxy } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
-import { eventually } from '../harness/waiting.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const a = author('ignored');
 const by = { activity: 'playTurns' };

@@ -12,8 +12,8 @@ import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { PostgresStore } from '../fakes/stores.js';
 import { postgresStore } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
-import type { PostgresServer } from '../harness/postgres-server.js';
-import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import type { PostgresServer } from '../../lab/bed/postgres-server.js';
+import { noPostgres, startPostgres } from '../../lab/bed/postgres-server.js';
 
 const a = author('ignored');
 const by = { activity: 'playTurns' };

@@ -8,7 +8,7 @@ import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { PostgresStore } from '../fakes/stores.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 import { startTransactionPooler } from '../harness/transaction-pooler.js';
 
 const a = author('ignored');

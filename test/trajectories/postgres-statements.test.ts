@@ -7,7 +7,7 @@ import { createDatabase } from '../../src/trajectories/postgres/database.js';
 import { createJournalTable } from '../../src/trajectories/postgres/journal-table.js';
 import type { PostgresStore } from '../fakes/stores.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 
 const MIB = 2 ** 20;
 

@@ -9,8 +9,8 @@ import type { OpenStore } from '../../src/trajectories/trajectory-store.js';
 import type { PostgresStore } from '../fakes/stores.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF, temporaryFolder } from '../fakes/temporary-store.js';
-import type { PostgresServer } from '../harness/postgres-server.js';
-import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import type { PostgresServer } from '../../lab/bed/postgres-server.js';
+import { noPostgres, startPostgres } from '../../lab/bed/postgres-server.js';
 
 const noOpenssl = spawnSync('openssl', ['version']).status === 0 ? false : 'needs openssl';
 const never = new AbortController().signal;

@@ -9,7 +9,7 @@ import { migrateStore } from '../../src/workers/open-store.js';
 import type { PostgresStore } from '../fakes/stores.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 
 const PASSWORD = 'of-the-role-1234';
 

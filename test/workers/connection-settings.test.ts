@@ -10,8 +10,8 @@ import { openServer, openServerToLook } from '../../src/client/server.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
 import { withoutSecrets } from '../../src/platform/secrets.js';
 import { connectionSettings } from '../../src/workers/connection-settings.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { eventually } from '../harness/waiting.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const NOTHING = { profile: null, address: null, namespace: null, task_queue: 'q' };
 

@@ -11,7 +11,7 @@ import { migrateStore, openStore } from '../../src/workers/open-store.js';
 import type { OpenStore } from '../../src/trajectories/trajectory-store.js';
 import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF, temporaryFolder } from '../fakes/temporary-store.js';
-import { noPostgres } from '../harness/postgres-server.js';
+import { noPostgres } from '../../lab/bed/postgres-server.js';
 
 const never = new AbortController().signal;
 

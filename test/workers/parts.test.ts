@@ -10,7 +10,7 @@ import { createAllowance } from '../../src/platform/waits/allowance.js';
 import { createControls } from '../../src/workers/controls.js';
 import { createParts, type Parts } from '../../src/workers/parts.js';
 import { said, stepOne } from '../fakes/environment-steps.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 
 /** The parts of a worker whose temporal.yaml has these environments, beside these files. */
 async function partsOf(

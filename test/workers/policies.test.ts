@@ -6,7 +6,7 @@ import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.j
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { keepPolicies } from '../../src/workers/policies.js';
 import { temporaryStore } from '../fakes/temporary-store.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const URL = 'http://a/v1';
 const OTHER = 'http://b/v1';

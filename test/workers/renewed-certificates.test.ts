@@ -14,14 +14,14 @@ import { connect, keepConnection } from '../../src/workers/connect.js';
 import { connectionSettings } from '../../src/workers/connection-settings.js';
 import type { Authority } from '../harness/certificates.js';
 import { makeAuthority, noOpenssl } from '../harness/certificates.js';
-import { NO_PYTHON, startPython } from '../harness/command.js';
-import type { OwnServer } from '../harness/dev-server.js';
-import { startOwnServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { NO_PYTHON, startPython } from '../../lab/bed/command.js';
+import type { OwnServer } from '../../lab/bed/server.js';
+import { startOwnServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import type { TlsProxy } from '../harness/tls-proxy.js';
 import { startTlsProxy } from '../harness/tls-proxy.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 describe('when client certificates are renewed', { skip: noOpenssl }, () => {
   let folder: TemporaryDirectory;

@@ -20,10 +20,10 @@ import { connect } from '../../src/workers/connect.js';
 import { connectionSettings } from '../../src/workers/connection-settings.js';
 import type { Authority, Pair } from '../harness/certificates.js';
 import { makeAuthority, noOpenssl, selfSigned } from '../harness/certificates.js';
-import { NO_PYTHON, startPython } from '../harness/command.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { within } from '../harness/waiting.js';
+import { NO_PYTHON, startPython } from '../../lab/bed/command.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { within } from '../../lab/bed/waiting.js';
 
 type Settings = Record<string, string>;
 

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { onLoopback, openServer } from '../../src/client/server.js';
 import { endStuck, reachStuck } from '../../src/workers/stuck.js';
-import type { OwnServer } from '../harness/dev-server.js';
-import { startOwnServer } from '../harness/dev-server.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import { eventually, PATIENCE_MS } from '../harness/waiting.js';
+import type { OwnServer } from '../../lab/bed/server.js';
+import { startOwnServer } from '../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { eventually, PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 const HOUR_MS = 3_600_000;
 

@@ -11,7 +11,7 @@ import { Config } from '../../src/workers/config.js';
 import { createWorkers } from '../../src/workers/worker.js';
 import { workflowThread } from '../../src/workers/workflow-thread.js';
 import { temporaryFolder } from '../dev/fakes.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
 
 const SLOW = fileURLToPath(new URL('../harness/slow-workflow.js', import.meta.url));
 const ENDS_THE_TASK_ALONE = Number(process.versions.node.split('.')[0]) >= 24;

@@ -3,7 +3,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { runHere } from '../../../test/harness/command-here.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { startMlflow } from '../upload/mlflow-server.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 

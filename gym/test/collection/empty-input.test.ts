@@ -6,7 +6,7 @@ import { prepare } from '../../collection/start/prepare.js';
 import { RolloutCollectionConfig } from '../../config/schemas.js';
 import { collectionFiles } from '../../collection/files.js';
 import { createScreen } from '../../../src/client/screen.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 test('an input without rows is refused by its name, and earlier results stay', async (t) => {
   const { path: cwd, remove } = await makeTemporaryDirectory('empty-input');

@@ -10,7 +10,7 @@ import type { Upload } from '../../upload/exporter.js';
 import { collectionFiles } from '../../collection/files.js';
 import { createScreen } from '../../../src/client/screen.js';
 import { answer, startServer } from '../../../test/environments/loopback-server.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 const line = (task: number, reward: number): string =>
   `{"reward":${reward},"response":{},"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"a"}}\n`;

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { collectRollouts } from '../../collection/collect.js';
 import { RolloutCollectionConfig } from '../../config/schemas.js';
 import { createScreen } from '../../../src/client/screen.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 const ROWS = '{"responses_create_params":{"input":[]},"agent_ref":{"name":"a"}}\n';
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { stackEnvironment } from '../../../src/dev/stack-environment.js';
-import { MAIN } from '../../../test/harness/command.js';
-import { within } from '../../../test/harness/waiting.js';
+import { MAIN } from '../../../lab/bed/command.js';
+import { within } from '../../../lab/bed/waiting.js';
 
 /** `temporal-rollout collect` as a process. */
 export interface CollectProcess {

@@ -6,12 +6,12 @@ import { test } from 'node:test';
 import type { CollectProcess } from '../harness/collect-process.js';
 import { startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, writeInput } from '../harness/collection-files.js';
-import { startTestServer } from '../../../test/harness/dev-server.js';
+import { startTestServer } from '../../../lab/bed/server.js';
 import type { GymAgentProcess } from '../../../test/harness/gym-agent-process.js';
 import { startGymAgentProcess } from '../../../test/harness/gym-agent-process.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
-import { eventually, within } from '../../../test/harness/waiting.js';
-import { startWorkerProcess } from '../../../test/harness/worker-process.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { eventually, within } from '../../../lab/bed/waiting.js';
+import { startWorkerProcess } from '../../../lab/bed/worker.js';
 
 /** A deployment whose agents are `simple_agent`, which is away, and `near_agent`. Tests share its namespace. */
 async function startBed(t: TestContext, batchId: string) {

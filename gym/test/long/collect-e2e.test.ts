@@ -8,9 +8,9 @@ import { firstFreePort } from '../../../src/platform/process/free-port.js';
 import type { CollectProcessOptions } from '../harness/collect-process.js';
 import { collect, startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, writeInput } from '../harness/collection-files.js';
-import { descendantsWith, isRunning } from '../../../test/harness/process-tree.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
-import { eventually } from '../../../test/harness/waiting.js';
+import { descendantsWith, isRunning } from '../../../lab/bed/process-tree.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 const AGENT = path.join(import.meta.dirname, '../../../test/servers/gym-agent-main.js');
 

@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { collect } from '../harness/collect-process.js';
 import { writeInput } from '../harness/collection-files.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 
 /** What is wrong is said before a server is started or a file is touched. */

@@ -4,12 +4,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, sortedContent, writeInput } from '../harness/collection-files.js';
-import { startTestServer } from '../../../test/harness/dev-server.js';
+import { startTestServer } from '../../../lab/bed/server.js';
 import { startGymAgentProcess } from '../../../test/harness/gym-agent-process.js';
 import type { GymAgentProcess } from '../../../test/harness/gym-agent-process.js';
-import { keepWorker } from '../../../test/harness/kept-worker.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
-import { eventually, within } from '../../../test/harness/waiting.js';
+import { keepWorker } from '../../../lab/bed/kept-worker.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { eventually, within } from '../../../lab/bed/waiting.js';
 
 /** `npm run test:collect` plays the size that the project promises: 200 rows, 4 times each. */
 const ROWS = Number(process.env['COLLECT_ROWS'] ?? 30);

@@ -8,7 +8,7 @@ import { aggregate } from '../../metrics/aggregate.js';
 import { addTo, emptySum, pairwiseSum, ratioOf, sumOf } from '../../metrics/statistics/sums.js';
 import { itemsOf, membersOf } from '../../../src/platform/json/members.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 const GOLDENS = path.join(PROJECT_ROOT, 'test', 'goldens', 'gym_exact', 'cases.jsonl');
 const cases = readFileSync(GOLDENS, 'utf8').trim().split('\n');

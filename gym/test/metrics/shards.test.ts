@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { symlink, writeFile } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
 import { shardsOf } from '../../metrics/shards.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 async function folderOf(t: TestContext, names: string[]) {
   const directory = await makeTemporaryDirectory('shards');

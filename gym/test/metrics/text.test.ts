@@ -7,7 +7,7 @@ import { indentedJson } from '../../../src/platform/json/indented.js';
 import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import { writeNewFile } from '../../new-file.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 describe('JSON one level deep', () => {
   const object = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue(), {

@@ -13,7 +13,7 @@ import { parseJson } from '../../../src/platform/json/lossless.js';
 import { widelyIndented } from '../../../src/platform/json/indented.js';
 import { dumpJson } from '../../../src/platform/python/json.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 interface Golden {
   datasets: { num_repeats: number; lines: string[] }[];

@@ -6,11 +6,11 @@ import { parseE2E } from '../../config/collect-config.js';
 import type { PreparedE2E } from '../../e2e/prepare.js';
 import { E2E_OPTIONS, prepareE2E } from '../../e2e/prepare.js';
 import { firstFreePort } from '../../../src/platform/process/free-port.js';
-import { isRunning } from '../../../test/harness/process-tree.js';
-import type { TemporaryDirectory } from '../../../test/harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { isRunning } from '../../../lab/bed/process-tree.js';
+import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { fakeGym } from './fake-gym.js';
-import { eventually } from '../../../test/harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 const ENV_YAML = `
 simple:

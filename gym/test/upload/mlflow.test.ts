@@ -8,7 +8,7 @@ import { mlflowName } from '../../upload/mlflow.js';
 import { exportedResults, scalarsOf, uploadOf } from '../../upload/upload.js';
 import type { JsonObject } from '../../../src/platform/json/lossless.js';
 import { parseJson } from '../../../src/platform/json/lossless.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import type { MlflowScript } from './mlflow-server.js';
 import { startMlflow } from './mlflow-server.js';
 

@@ -10,8 +10,8 @@ import { createVllmService } from '../../../src/generation/vllm/vllm-service.js'
 import { hash32 } from '../../../src/model/workflow-safe/hash32.js';
 import type { Life } from '../../../test/gateway/gateway-bed.js';
 import { gatewayBed, kill } from '../../../test/gateway/gateway-bed.js';
-import { startSimulatorProcess } from '../../../test/harness/simulator-process.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { startSimulatorProcess } from '../../bed/simulator.js';
+import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
 import { sampled } from './asking.js';
 import { median } from '../measure.js';
 import { intervalOf } from './ratio.js';

@@ -5,8 +5,8 @@
  * tokens from calls.
  */
 import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
-import { startSimulatorProcess } from '../../../test/harness/simulator-process.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { startSimulatorProcess } from '../../bed/simulator.js';
+import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
 import { startProcess } from '../contender-process.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';

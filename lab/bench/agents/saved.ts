@@ -14,8 +14,8 @@ import { hash32 } from '../../../src/model/workflow-safe/hash32.js';
 import type { Life } from '../../../test/gateway/gateway-bed.js';
 import { readStream } from '../../../test/gateway/asking.js';
 import { gatewayBed, kill } from '../../../test/gateway/gateway-bed.js';
-import { startSimulatorProcess } from '../../../test/harness/simulator-process.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+import { startSimulatorProcess } from '../../bed/simulator.js';
+import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
 import { median } from '../measure.js';
 
 const AGENTS = Number(process.argv[2] ?? 8);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createPlayer } from '../../../test/harness/played-batch.js';
-import { startSimulatorProcess } from '../../../test/harness/simulator-process.js';
+import { startSimulatorProcess } from '../../bed/simulator.js';
 import { table } from '../report.js';
 import { puzzleSamples } from '../samples.js';
 import { REPEATS } from './play.js';

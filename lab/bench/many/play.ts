@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ServiceError } from '@temporalio/client';
 import type { BatchResult } from '../../../src/activities/contract.js';
-import { answeredBy } from '../../../test/harness/simulator-process.js';
+import { answeredBy } from '../../bed/simulator.js';
 import { GENERATION, MAX_SEQ_LEN } from '../scenario.js';
 import type { Stack } from '../stack.js';
 import type { ManyOptions, Phase } from './run.js';

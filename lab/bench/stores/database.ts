@@ -3,8 +3,8 @@ import pg from 'pg';
 import { createFileStore } from '../../../src/trajectories/files/file-store.js';
 import { migratePostgres, openPostgresStore } from '../../../src/trajectories/postgres/open.js';
 import type { OpenStore } from '../../../src/trajectories/trajectory-store.js';
-import type { PostgresServer } from '../../../test/harness/postgres-server.js';
-import { startPostgres } from '../../../test/harness/postgres-server.js';
+import type { PostgresServer } from '../../bed/postgres-server.js';
+import { startPostgres } from '../../bed/postgres-server.js';
 import { cpuMs } from '../process-usage.js';
 
 /** The bench's own PostgreSQL, as durable as one in production, with the tables of a store. */

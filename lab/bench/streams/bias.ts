@@ -1,9 +1,9 @@
 import { loadavg } from 'node:os';
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
-import { startPolicyBed } from '../../../test/harness/policy-bed.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
 import type { Row } from '../../../src/model/results/row.js';
 import { mean } from '../../../src/model/results/statistics.js';
-import { ksTest } from '../../../test/harness/kolmogorov-smirnov.js';
+import { ksTest } from '../kolmogorov-smirnov.js';
 import type { Trained } from './play.js';
 import {
   heading,

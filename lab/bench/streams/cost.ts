@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
-import { startPolicyBed } from '../../../test/harness/policy-bed.js';
-import { puzzleRequest } from '../../../test/harness/puzzle-request.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
+import { puzzleRequest } from '../../bed/puzzle-request.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
 import { heading, row, trainOn } from './play.js';

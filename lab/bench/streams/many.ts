@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { mean } from '../../../src/model/results/statistics.js';
-import { startPolicyBed } from '../../../test/harness/policy-bed.js';
-import { puzzleRequest } from '../../../test/harness/puzzle-request.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
+import { puzzleRequest } from '../../bed/puzzle-request.js';
 import { diskUsage } from '../disk-usage.js';
 import { cpuMs, residentMb } from '../process-usage.js';
 import { heading, row, trainOn } from './play.js';

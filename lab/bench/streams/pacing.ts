@@ -1,7 +1,7 @@
 import { loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
-import { startPolicyBed } from '../../../test/harness/policy-bed.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
 import { median } from '../measure.js';
 import {
   heading,

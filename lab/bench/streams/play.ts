@@ -7,7 +7,7 @@ import type { Row } from '../../../src/model/results/row.js';
 import { sum } from '../../../src/model/results/statistics.js';
 import { generate } from '../../../src/environments/sliding-puzzle/board.js';
 import { STOP_STRING, taskPrompt } from '../../../src/environments/sliding-puzzle/prompt.js';
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
 
 export interface Trained {
   /** When each step came, in milliseconds of this process's clock. */

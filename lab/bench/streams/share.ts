@@ -1,7 +1,7 @@
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
-import { startPolicyBed } from '../../../test/harness/policy-bed.js';
-import { puzzleRequest } from '../../../test/harness/puzzle-request.js';
-import { eventually } from '../../../test/harness/waiting.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
+import { puzzleRequest } from '../../bed/puzzle-request.js';
+import { eventually } from '../../bed/waiting.js';
 import { median } from '../measure.js';
 import { heading, row } from './play.js';
 

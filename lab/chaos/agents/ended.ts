@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { LOOPBACK_CHANNEL } from '../../../src/client/server.js';
-import { within } from '../../../test/harness/waiting.js';
+import { within } from '../../bed/waiting.js';
 
 interface Waiting {
   server: { address: string; namespace: string };

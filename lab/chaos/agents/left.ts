@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRunning } from '../../../test/harness/process-tree.js';
+import { isRunning } from '../../bed/process-tree.js';
 import type { AgentsBed } from './bed.js';
 import type { Heard } from './heard.js';
 import type { RealAgent } from './real.js';

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { requestLogOf } from '../../../test/harness/simulator-process.js';
+import { requestLogOf } from '../../bed/simulator.js';
 import type { LogFollower } from '../log-follower.js';
 import { followLog } from '../log-follower.js';
 import { linesOf } from '../play-durable.js';

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import type { WorkerConfig } from '../../../test/harness/worker-process.js';
+import type { WorkerConfig } from '../../bed/worker.js';
 import type { AgentsRequest } from './workload.js';
 
 /** Agents of others, where they are installed. They mend the functions of examples/agent. */

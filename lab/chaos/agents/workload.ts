@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import type { z } from 'zod';
 import type { BatchRequest } from '../../../src/model/batch-request.js';
-import type { SimulatorProcessOptions } from '../../../test/harness/simulator-process.js';
-import type { WorkerConfig } from '../../../test/harness/worker-process.js';
+import type { SimulatorProcessOptions } from '../../bed/simulator.js';
+import type { WorkerConfig } from '../../bed/worker.js';
 
 /** Rollouts of the deterministic agent. The policy thinks in words of its own, then does what the prompt prescribes. */
 

@@ -1,15 +1,15 @@
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import type { Operator } from '../../../test/harness/operator.js';
-import { operatorOf } from '../../../test/harness/operator.js';
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
-import { startPolicyBed } from '../../../test/harness/policy-bed.js';
+import type { Operator } from '../../bed/operator.js';
+import { operatorOf } from '../../bed/operator.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
 import {
   failedTasksOf,
   signalUnreadably,
   updateUnreadably,
-} from '../../../test/harness/unreadable.js';
+} from '../../bed/unreadable.js';
 import type { Subject } from './subject.js';
 
 /** A turn takes about a second, a rollout of the batch some ten. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../../../src/platform/errors.js';
-import { eventually } from '../../../test/harness/waiting.js';
+import { eventually } from '../../bed/waiting.js';
 import type { Moment } from './day.js';
 import type { Held } from './operations.js';
 import type { Subject } from './subject.js';

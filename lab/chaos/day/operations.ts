@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../../../src/platform/errors.js';
-import { taskAt } from '../../../test/harness/operator.js';
+import { taskAt } from '../../bed/operator.js';
 import { UNREADABLE } from '../../../test/fakes/hostile-inputs.js';
-import { eventually } from '../../../test/harness/waiting.js';
+import { eventually } from '../../bed/waiting.js';
 import type { Subject } from './subject.js';
 
 /** What an operator does to a batch or a stream while it plays, and what has to be said of it. */

@@ -1,5 +1,5 @@
 import { describeError } from '../../../src/platform/errors.js';
-import type { PolicyBed } from '../../../test/harness/policy-bed.js';
+import type { PolicyBed } from '../../bed/policy-bed.js';
 import { dayOf } from './day.js';
 import type { Moment } from './day.js';
 import { startDayBed } from './bed.js';

@@ -1,5 +1,5 @@
 import type { Duration } from '@temporalio/common';
-import type { Operator } from '../../../test/harness/operator.js';
+import type { Operator } from '../../bed/operator.js';
 import type { Unreadable } from '../../../test/fakes/hostile-inputs.js';
 
 /** A batch or a stream as an operator sees it. */

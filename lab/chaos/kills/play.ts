@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { describeError } from '../../../src/platform/errors.js';
 import { describeExit, logTail } from '../../../src/platform/process/child.js';
-import { eventually } from '../../../test/harness/waiting.js';
+import { eventually } from '../../bed/waiting.js';
 import { playBatch } from './play-batch.js';
 import { playStream } from './play-stream.js';
 import type { Played } from '../played.js';

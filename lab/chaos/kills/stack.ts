@@ -6,11 +6,11 @@ import { stackEnvironment } from '../../../src/dev/stack-environment.js';
 import type { Child, Exit } from '../../../src/platform/process/child.js';
 import { logTail, startChild } from '../../../src/platform/process/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import { descendantsWith, isRunning } from '../../../test/harness/process-tree.js';
-import { requestLogOf } from '../../../test/harness/simulator-process.js';
-import { untilStarted } from '../../../test/harness/started-child.js';
-import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
-import { within } from '../../../test/harness/waiting.js';
+import { descendantsWith, isRunning } from '../../bed/process-tree.js';
+import { requestLogOf } from '../../bed/simulator.js';
+import { untilStarted } from '../../bed/started-child.js';
+import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
+import { within } from '../../bed/waiting.js';
 
 /** What is killed in turns, by the arguments that tell them apart. */
 export const VICTIMS = {

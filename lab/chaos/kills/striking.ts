@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../../../test/harness/waiting.js';
+import { eventually } from '../../bed/waiting.js';
 import type { KilledStack, Victim } from './stack.js';
 import { VICTIMS } from './stack.js';
 

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { Row } from '../../../src/model/results/row.js';
-import { requestLogOf } from '../../../test/harness/simulator-process.js';
-import { within } from '../../../test/harness/waiting.js';
+import { requestLogOf } from '../../bed/simulator.js';
+import { within } from '../../bed/waiting.js';
 import { followLog } from '../log-follower.js';
 import type { Stage } from '../play-durable.js';
 import { partsOf } from '../play-durable.js';

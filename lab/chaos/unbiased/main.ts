@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { startRecoveryBed } from '../../../test/harness/recovery-bed.js';
+import { startRecoveryBed } from '../../bed/bed.js';
 import { openStage } from '../play-durable.js';
 import { inFiles } from '../stores.js';
 import { playDurableArm, playStartedOver } from './arms.js';

@@ -1,5 +1,5 @@
-import type { KsTest } from '../../../test/harness/kolmogorov-smirnov.js';
-import { ksTest } from '../../../test/harness/kolmogorov-smirnov.js';
+import type { KsTest } from '../../bench/kolmogorov-smirnov.js';
+import { ksTest } from '../../bench/kolmogorov-smirnov.js';
 
 export type ArmName = 'undisturbed' | 'resumed' | 'started over';
 

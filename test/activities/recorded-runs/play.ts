@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { BatchRequest } from '../../../src/model/batch-request.js';
-import type { BatchOutcome } from '../../harness/batch.js';
+import type { BatchOutcome } from '../../../lab/bed/batch.js';
 import type { EngineRequest, ScriptedEngine } from '../../servers/scripted-engine.js';
 import type { EnvironmentStep, ScriptedEnvironment } from '../../servers/scripted-environment.js';
 import type { GoldenCase } from './case.js';

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../fakes/temporary-store.js';
 import type { Player } from '../../harness/played-batch.js';
 import { createPlayer } from '../../harness/played-batch.js';
 import { skip } from '../../harness/python-package.js';
-import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import type { ScriptedEngine } from '../../servers/scripted-engine.js';
 import { createScriptedEngine } from '../../servers/scripted-engine.js';
 import type { ScriptedEnvironment } from '../../servers/scripted-environment.js';

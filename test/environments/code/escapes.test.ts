@@ -12,7 +12,7 @@ import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
 import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
 import { tryPlain } from './plain-python.js';
-import { PATIENCE_MS } from '../../harness/waiting.js';
+import { PATIENCE_MS } from '../../../lab/bed/waiting.js';
 
 /**
  * Hostile code at each level of confinement. Each attempt has a control: the same code in a plain interpreter gets

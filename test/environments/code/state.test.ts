@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { codeBed, createRollout, processesNamed } from './code-bed.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 /** Whose variables are where, and what becomes of them when an interpreter is lost. `standard` semantics. */
 

@@ -9,7 +9,7 @@ import type { Ran, Sandbox } from '../../../src/sandbox/snippets/outcomes.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { codeBed, codeSettings, createRollout, LEVELS_HERE, processesNamed } from './code-bed.js';
 import { startWorkerProcess } from './worker-process.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 describe('when the worker is killed nothing of its sandboxes is left, orphans included', () => {
   for (const { level, missing } of LEVELS_HERE) {

@@ -8,7 +8,7 @@ import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { answerOf } from '../../fakes/answer-of.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 import type { AgentAct } from '../../servers/gym-agent-script.js';
 import { answerFor } from '../../servers/gym-agent-script.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';

@@ -8,7 +8,7 @@ import { Fault } from '../../../src/model/faults.js';
 import { answerOf } from '../../fakes/answer-of.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { longestHold_ms } from '../../harness/processor-time.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 import { startGymAgentServer } from '../../servers/gym-agent-server.js';
 import { answer, startServer } from '../loopback-server.js';
 

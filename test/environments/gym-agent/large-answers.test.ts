@@ -7,7 +7,7 @@ import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { Fault } from '../../../src/model/faults.js';
 import { createAllowance } from '../../../src/platform/waits/allowance.js';
 import { answerOf } from '../../fakes/answer-of.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';
 import { startGymAgentServer } from '../../servers/gym-agent-server.js';
 

@@ -6,7 +6,7 @@ import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { temporaryFolder } from '../../fakes/temporary-store.js';
 import { withoutPython } from '../python-server.js';
 import { poolFor } from './grader-fixture.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 /** A grader with the real one's guard, whose checks start programs: one has a session of its own. */
 const SCRIPT = `

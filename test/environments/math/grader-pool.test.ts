@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, type TestContext } from 'node:test';
 import type { Comparison } from '../../../src/environments/math/grader-process.js';
 import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
-import { isRunning } from '../../harness/process-tree.js';
+import { isRunning } from '../../../lab/bed/process-tree.js';
 import { poolFor, scripted } from './grader-fixture.js';
 import { faultOf } from '../../harness/fault-of.js';
 

@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
 import { startGraderProcess } from '../../../src/environments/math/grader-process.js';
-import { isRunning } from '../../harness/process-tree.js';
+import { isRunning } from '../../../lab/bed/process-tree.js';
 import { installed, poolFor, skip } from './grader-fixture.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 const signal = new AbortController().signal;
 const boxed = (text: string) => ({ gold: '\\boxed{4}', answer: `\\boxed{${text}}` });

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { RetrieverSettings } from '../../../src/environments/retriever/settings.js';
-import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 /** Settings of a retriever over a file with these contents, which is gone after the test. */
 export async function corpusFile(

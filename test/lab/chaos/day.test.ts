@@ -7,7 +7,7 @@ import type { Looked } from '../../../lab/chaos/day/subject.js';
 import { patienceOf, watchWaits } from '../../../lab/chaos/day/watch-waits.js';
 import type { Played } from '../../../lab/chaos/played.js';
 import { summarized } from '../../../lab/chaos/report.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 const NAMES = OPERATIONS.map(({ name }) => name);
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { ksTest } from '../../harness/kolmogorov-smirnov.js';
+import { ksTest } from '../../../lab/bench/kolmogorov-smirnov.js';
 
 const LEFT = [
   0.61, 0.29, 0.06, 0.59, -1.73, -0.74, 0.51, -0.56, 0.39, 1.64, 0.05, -0.06, 0.64, -0.82, 0.37,

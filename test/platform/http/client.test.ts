@@ -9,7 +9,7 @@ import { createHttpClient } from '../../../src/platform/http/client.js';
 import { HttpFailure, type HttpFailureKind } from '../../../src/platform/http/failure.js';
 import { retryAfterMs } from '../../../src/platform/http/retry-after.js';
 import { keepSecret } from '../../../src/platform/secrets.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 import { answer, startServer, type Handler } from '../../environments/loopback-server.js';
 
 const signal = new AbortController().signal;

@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream';
 import test from 'node:test';
 import { createHttpClient } from '../../../src/platform/http/client.js';
 import { startServer } from '../../environments/loopback-server.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 type Step = () => void;
 

@@ -11,8 +11,8 @@ import { after, before, describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../../src/environments/http/environment.js';
 import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import { Fault } from '../../../src/model/faults.js';
-import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
+import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
 const noOpenssl = spawnSync('openssl', ['version']).status === 0 ? false : 'needs openssl';
 const signal = new AbortController().signal;

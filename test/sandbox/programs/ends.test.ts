@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 import { processesNamed } from '../../environments/code/code-bed.js';
 import { fileOfLife, openLife, programs, run, shell, skip } from './program-bed.js';
 

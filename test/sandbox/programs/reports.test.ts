@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Confined } from '../../../src/sandbox/programs/confinement.js';
 import { processesNamed } from '../../environments/code/code-bed.js';
 import { openLife, programs, run, shell, skip } from './program-bed.js';
-import { within } from '../../harness/waiting.js';
+import { within } from '../../../lab/bed/waiting.js';
 
 const python = (code: string): string => `/usr/bin/python3 - <<'END'\n${code}\nEND`;
 const script = (code: string): string => `cat > p.py <<'END'\n${code}\nEND\n/usr/bin/python3 p.py`;

@@ -8,7 +8,7 @@ import {
   shareOfMemory,
   signalGroup,
 } from '../../../src/sandbox/watch/process-tree.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 
 const MIB = 2 ** 20;
 

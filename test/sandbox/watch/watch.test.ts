@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { signalTo } from '../../../src/sandbox/watch/process-tree.js';
 import { longestHold_ms } from '../../harness/processor-time.js';
-import { eventually } from '../../harness/waiting.js';
+import { eventually } from '../../../lab/bed/waiting.js';
 import type { Bed } from '../../environments/code/code-bed.js';
 import { codeBed, LEVELS_HERE, processesNamed } from '../../environments/code/code-bed.js';
 

@@ -6,11 +6,11 @@ import { msToTs } from '@temporalio/common/lib/time.js';
 import { onLoopback, openServer } from '../../../src/client/server.js';
 import { workerIdentity } from '../../../src/temporal/pollers.js';
 import { giveUp, reachActivities } from '../../../src/workers/deaths/give-up.js';
-import type { OwnServer } from '../../harness/dev-server.js';
-import { startOwnServer } from '../../harness/dev-server.js';
-import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
-import { PATIENCE_MS } from '../../harness/waiting.js';
+import type { OwnServer } from '../../../lab/bed/server.js';
+import { startOwnServer } from '../../../lab/bed/server.js';
+import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { PATIENCE_MS } from '../../../lab/bed/waiting.js';
 
 const QUEUE = 'deaths';
 const named = (pid: number): string =>

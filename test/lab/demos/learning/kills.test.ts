@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { killInTurn } from '../../../../lab/demos/learning/kills.js';
 import { temporaryFolder } from '../../../dev/fakes.js';
-import { eventually } from '../../../harness/waiting.js';
+import { eventually } from '../../../../lab/bed/waiting.js';
 
 const VICTIMS = [
   { what: 'engine', part: 'engine' },

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../../src/platform/errors.js';
-import type { WorkerOptions, WorkerProcess } from './worker-process.js';
-import { startWorkerProcess } from './worker-process.js';
+import type { WorkerOptions, WorkerProcess } from './worker.js';
+import { startWorkerProcess } from './worker.js';
 
 /** A worker that is started again whenever it ends, as a supervisor does. */
 export interface KeptWorker {

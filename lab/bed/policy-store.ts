@@ -6,7 +6,7 @@ import { migratePostgres } from '../../src/trajectories/postgres/open.js';
 import type { JournalTexts } from './journal-texts.js';
 import { textsInFolder, textsInTable } from './journal-texts.js';
 import { startPostgres } from './postgres-server.js';
-import type { WorkerConfig } from './worker-process.js';
+import type { WorkerConfig } from './worker.js';
 
 export type PolicyStoreKind = 'file' | 'postgres';
 

@@ -5,7 +5,7 @@ import type { Exit } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Config } from '../../src/workers/config.js';
-import { PROJECT_ROOT } from './dev-server.js';
+import { PROJECT_ROOT } from './server.js';
 import { untilStarted } from './started-child.js';
 import { within } from './waiting.js';
 

@@ -2,14 +2,14 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { LocalPostgres } from '../../lab/demos/cluster/postgres.js';
+import type { LocalPostgres } from '../demos/cluster/postgres.js';
 import {
   NO_POSTGRES,
   copyServer,
   findPostgres,
   postgresArgs,
   preparePostgres,
-} from '../../lab/demos/cluster/postgres.js';
+} from '../demos/cluster/postgres.js';
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';

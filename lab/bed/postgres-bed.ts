@@ -3,14 +3,14 @@ import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { migratePostgres } from '../../src/trajectories/postgres/open.js';
-import { isJournalCommit } from '../fakes/stores.js';
+import { isJournalCommit } from '../../test/fakes/stores.js';
 import type { CutProxy } from './cut-proxy.js';
 import { startCutProxy } from './cut-proxy.js';
-import type { JournalsCopy } from './journal-copies.js';
-import { copyOf } from './journal-copies.js';
+import type { JournalsCopy } from '../../test/harness/journal-copies.js';
+import { copyOf } from '../../test/harness/journal-copies.js';
 import type { PostgresServer } from './postgres-server.js';
-import type { RecoveryBed, RecoveryBedOptions } from './recovery-bed.js';
-import { startRecoveryBed } from './recovery-bed.js';
+import type { RecoveryBed, RecoveryBedOptions } from './bed.js';
+import { startRecoveryBed } from './bed.js';
 
 /** A recovery bed whose journals are in PostgreSQL, except for store `undisturbed`, which uses files. */
 export interface PostgresBed {

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
-import { PROJECT_ROOT } from './dev-server.js';
+import { PROJECT_ROOT } from './server.js';
 
 /** `temporal-rollout …` as its own process, without a terminal and with only the given arguments. */
 export interface Command {

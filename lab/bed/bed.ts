@@ -9,15 +9,15 @@ import { lastLines } from '../../src/platform/process/run-command.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import type { BatchOutcome } from './batch.js';
 import { readRows, startBatch } from './batch.js';
-import type { OwnServer, TestServer } from './dev-server.js';
-import { PROJECT_ROOT, startOwnServer, startTestServer } from './dev-server.js';
+import type { OwnServer, TestServer } from './server.js';
+import { PROJECT_ROOT, startOwnServer, startTestServer } from './server.js';
 import type { KeptWorker } from './kept-worker.js';
 import { keepWorker } from './kept-worker.js';
-import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
-import { startSimulatorProcess } from './simulator-process.js';
+import type { SimulatorProcess, SimulatorProcessOptions } from './simulator.js';
+import { startSimulatorProcess } from './simulator.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
 import { within } from './waiting.js';
-import type { WorkerConfig, WorkerOptions } from './worker-process.js';
+import type { WorkerConfig, WorkerOptions } from './worker.js';
 
 /**
  * Real processes that may be killed and started again: a Temporal server (of its own only where the file kills it, with

@@ -5,7 +5,7 @@ import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import type { JournalTexts } from './journal-texts.js';
-import { requestLogOf } from './simulator-process.js';
+import { requestLogOf } from './simulator.js';
 import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 

@@ -9,7 +9,7 @@ import type { BatchRequest, SingleRollout } from '../../src/model/batch-request.
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
-import type { TestServer } from './dev-server.js';
+import type { TestServer } from './server.js';
 import { PATIENCE_MS, within } from './waiting.js';
 
 /** A workflow's failure: type and message of its innermost cause. */

@@ -2,8 +2,8 @@ import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CutProxy } from './cut-proxy.js';
 import { startCutProxy } from './cut-proxy.js';
-import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
-import { startSimulatorProcess } from './simulator-process.js';
+import type { SimulatorProcess, SimulatorProcessOptions } from './simulator.js';
+import { startSimulatorProcess } from './simulator.js';
 
 /** A simulator that may be killed and started again, and cut off from the workers. */
 export interface Engine {
