@@ -35,7 +35,7 @@ export const tierOf = (file) => /^(?:gym\/)?test\/(e2e|long|interop)\//.exec(fil
  * same part again, and changes together try all of them.
  */
 export function ninthOf({ root, files, times }) {
-  const tree = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'python', 'test'].flatMap(
+  const tree = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'lab', 'python', 'test'].flatMap(
     (folder) =>
       filesBelow(path.join(root, folder))
         .filter((file) => /\.(ts|py|json)$/.test(file))

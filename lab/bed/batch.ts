@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, WorkflowFailedError } from '@temporalio/client';
@@ -7,8 +6,9 @@ import type { z } from 'zod';
 import type { BatchResult } from '../../src/activities/contract.js';
 import type { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
+import { linesOf } from './journal-texts.js';
+import { readJsonLines, textOf } from './json-lines.js';
 import type { TestServer } from './server.js';
 import { PATIENCE_MS, within } from './waiting.js';
 
@@ -79,24 +79,29 @@ async function start(
   return {
     batch_id,
     handle,
-    outcome: async (timeout_ms = OUTCOME_MS) => {
-      const wait = { what: `the end of ${type} ${batch_id}`, timeout_ms };
-      const end = await within(wait, endOf(handle));
-      const rows = (name: string): Promise<Row[]> =>
-        readRows(path.join(store_root, batch_id, name));
-      return {
-        batch_id,
-        ...end,
-        rollouts: await rows('rollouts.jsonl'),
-        failures: await rows('failures.jsonl'),
-      };
-    },
+    outcome: (timeout_ms) => outcomeOf(handle, { store_root, timeout_ms }),
   };
 }
 
-async function endOf(
+/** Waits for its end. */
+export async function outcomeOf(
   handle: WorkflowHandle,
-): Promise<{ result: BatchResult | null; failure: WorkflowFailure | null }> {
+  { store_root, timeout_ms = OUTCOME_MS }: { store_root: string; timeout_ms?: number | undefined },
+): Promise<BatchOutcome> {
+  const batch_id = handle.workflowId;
+  const end = await within({ what: `the end of ${batch_id}`, timeout_ms }, endOf(handle));
+  return { batch_id, ...end, ...(await rowsOf(path.join(store_root, batch_id))) };
+}
+
+/** What a batch's folder has of it. */
+export const rowsOf = async (
+  folder: string,
+): Promise<Pick<BatchOutcome, 'rollouts' | 'failures'>> => ({
+  rollouts: await readRows(path.join(folder, 'rollouts.jsonl')),
+  failures: await readRows(path.join(folder, 'failures.jsonl')),
+});
+
+async function endOf(handle: WorkflowHandle): Promise<Pick<BatchOutcome, 'result' | 'failure'>> {
   try {
     return { result: (await handle.result()) as BatchResult, failure: null };
   } catch (error) {
@@ -113,30 +118,12 @@ function failureOf(error: WorkflowFailedError): WorkflowFailure {
   return { type: innermost instanceof CancelledFailure ? 'Cancelled' : innermost.name, message };
 }
 
-/** A JSONL file; empty if there is none. */
-export async function readRows(file: string): Promise<Row[]> {
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  });
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Row);
-}
+/** A file of results; empty if there is none. */
+export const readRows = (file: string): Promise<Row[]> => readJsonLines<Row>(file);
 
 /** The valid lines of a rollout's journal, of all writers; empty if there is none. */
-export async function readJournal(
+export const readJournal = async (
   store_root: string,
   { batch_id, row, repeat }: { batch_id: string; row: number; repeat: number },
-): Promise<JournalLine[]> {
-  const file = path.join(store_root, batch_id, 'journals', `${row}-${repeat}.jsonl`);
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  });
-  return text
-    .split('\n')
-    .map(parseLine)
-    .filter((line) => line !== null);
-}
+): Promise<JournalLine[]> =>
+  linesOf(await textOf(path.join(store_root, batch_id, 'journals', `${row}-${repeat}.jsonl`)));

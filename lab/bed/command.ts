@@ -4,6 +4,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import type { Child, ChildOptions } from '../../src/platform/process/child.js';
+import { startChild } from '../../src/platform/process/child.js';
 import { PROJECT_ROOT } from './server.js';
 
 /** `temporal-rollout …` as its own process, without a terminal and with only the given arguments. */
@@ -17,6 +19,24 @@ export interface Command {
 
 /** The command line as it is built: started from its source it would compile itself each time. */
 export const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+
+/** Likewise with a log. It ends with this process, however that ends. */
+export const startLogged = (
+  args: readonly string[],
+  {
+    env = {},
+    ends = 'pipe',
+    ...options
+  }: Pick<ChildOptions, 'cwd' | 'logFile'> & {
+    env?: Record<string, string>;
+    ends?: ChildOptions['ends'];
+  },
+): Promise<Child> =>
+  startChild({
+    ...options,
+    ...{ command: process.execPath, args: [MAIN, ...args], ends },
+    env: { ...stackEnvironment(process.env), ...env },
+  });
 
 export function startCommand(args: string[], node: string[] = []): Command {
   return start([process.execPath, ...node, MAIN, ...args], stackEnvironment(process.env));

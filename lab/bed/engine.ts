@@ -2,11 +2,13 @@ import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CutProxy } from './cut-proxy.js';
 import { startCutProxy } from './cut-proxy.js';
+import type { Freezing } from './freezing.js';
+import { freezing } from './freezing.js';
 import type { SimulatorProcess, SimulatorProcessOptions } from './simulator.js';
 import { startSimulatorProcess } from './simulator.js';
 
 /** A simulator that may be killed and started again, and cut off from the workers. */
-export interface Engine {
+export interface Engine extends Freezing {
   /** As records name it: where workers reach it. */
   replica: string;
   directory: string;
@@ -21,27 +23,29 @@ export interface Engine {
   end: () => Promise<void>;
 }
 
-/** `has_network`: workers reach it through a proxy. */
+export interface EngineOptions extends Pick<SimulatorProcessOptions, 'settings' | 'logs'> {
+  /** Workers reach it through a proxy. */
+  has_network?: boolean;
+}
+
 export async function startEngine(
   directory: string,
-  {
-    settings,
-    has_network,
-  }: { settings: SimulatorProcessOptions['settings']; has_network: boolean },
+  { has_network = false, ...options }: EngineOptions,
 ): Promise<Engine> {
-  await mkdir(directory);
-  let simulator = await startSimulatorProcess({ directory, port: 0, settings });
+  await mkdir(directory, { recursive: true });
+  let simulator = await startSimulatorProcess({ directory, port: 0, ...options });
   const { port, url } = simulator;
   const proxy = has_network ? await startCutProxy({ port, isCommit: () => false }) : null;
   return {
     replica: proxy === null ? `${url}/v1` : `http://127.0.0.1:${proxy.port}/v1`,
     directory,
     process: () => simulator,
+    ...freezing(() => simulator.pid),
     kill: async () => {
       await simulator.kill();
     },
     start: async () => {
-      simulator = await startSimulatorProcess({ directory, port, settings });
+      simulator = await startSimulatorProcess({ directory, port, ...options });
     },
     network: () => {
       if (proxy !== null) return proxy;

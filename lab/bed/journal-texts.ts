@@ -1,9 +1,18 @@
 import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type pg from 'pg';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
 
 /** The journals of a batch as texts, by rollout id. */
 export type JournalTexts = Map<string, string>;
+
+/** Those that parse, of every writer. */
+export const linesOf = (text: string): JournalLine[] =>
+  text
+    .split('\n')
+    .map(parseLine)
+    .filter((line) => line !== null);
 
 /** From a batch's folder `journals`; none if it does not exist yet. */
 export async function textsInFolder(journals: string): Promise<JournalTexts> {

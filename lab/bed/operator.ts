@@ -4,7 +4,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { isOpen } from '../../src/temporal/workflow-status.js';
 import type { TestServer } from './server.js';
-import { resetTo } from '../../test/harness/resets.js';
+import { resetTo } from './resets.js';
 import { eventually } from './waiting.js';
 
 /** What an engineer does with Temporal's own commands. */

@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import type { LogLine, RequestEntry } from '../../simulator/request-log.js';
-import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
+import { askedAgain } from './asked-again.js';
 import type { JournalTexts } from './journal-texts.js';
+import { linesOf } from './journal-texts.js';
+import { readJsonLines } from './json-lines.js';
 import { requestLogOf } from './simulator.js';
 import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
@@ -46,12 +46,12 @@ export async function checkLabels({
     rollouts: 0,
   };
   for (const [id, text] of journals) {
+    const lines = linesOf(text);
     const trajectory = emptyTrajectory();
-    for (const line of text.split('\n').map(parseLine))
-      if (line !== null) applyLine(trajectory, line);
+    for (const line of lines) applyLine(trajectory, line);
     report.rollouts += 1;
     const own = logged.filter(({ rollout_id }) => rollout_id === id);
-    report.turns_generated_twice += requestsForWhole(text.split('\n').map(parseLine), own);
+    report.turns_generated_twice += askedAgain(own, new Map([[id, lines]])).length;
     const kept = judge(trajectory, { own, report });
     report.half_loaded += own
       .flatMap(({ weights }) => weights)
@@ -61,27 +61,6 @@ export async function checkLabels({
     report.sampled_twice += Math.max(0, sent - kept);
   }
   return report;
-}
-
-/**
- * A writer that claims the journal after a turn's generation has nothing to request for that turn. Lines of a writer
- * after another's claim are no generation, because nobody reads them.
- */
-function requestsForWhole(
-  lines: readonly (JournalLine | null)[],
-  own: readonly RequestEntry[],
-): number {
-  const whole = new Set<number>();
-  const known = new Map<string, Set<number>>();
-  let holder = '';
-  for (const line of lines) {
-    if (line?.kind === 'claim') {
-      holder = line.writer;
-      known.set(holder, new Set(whole));
-    }
-    if (line?.kind === 'generation' && line.writer === holder) whole.add(line.turn);
-  }
-  return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
 }
 
 /** As the simulator names them. */
@@ -141,9 +120,7 @@ function judge(
 async function requestsOf(engines: readonly { directory: string }[]): Promise<RequestEntry[]> {
   const requests = new Map<string, RequestEntry>();
   for (const { directory } of engines) {
-    const text = await readFile(requestLogOf(directory), 'utf8').catch(() => '');
-    for (const line of text.split('\n').slice(0, -1)) {
-      const entry = JSON.parse(line) as LogLine;
+    for (const entry of await readJsonLines<LogLine>(requestLogOf(directory))) {
       const id = `${entry.request_id ?? ''} ${entry.at}`;
       const before = requests.get(id);
       if (entry.event !== 'sent') requests.set(id, entry);

@@ -12,40 +12,45 @@ export type PolicyStoreKind = 'file' | 'postgres';
 
 /** Where a policy bed has its journals and its record. Results are below `root` in any case. */
 export interface PolicyStore {
-  config: WorkerConfig['store'];
+  config: (root: string) => WorkerConfig['store'];
   /** Of processes that open it. */
   env: Record<string, string>;
-  journals: (batch_id: string) => Promise<JournalTexts>;
+  /** Before the first process opens it. */
+  prepare: (root: string) => Promise<unknown>;
+  journals: (root: string, batch_id: string) => Promise<JournalTexts>;
   /** As it has it. */
-  record: () => Promise<PolicyRecord | null>;
+  record: (root: string) => Promise<PolicyRecord | null>;
   end: () => Promise<void>;
 }
 
-export async function openPolicyStore(kind: PolicyStoreKind, root: string): Promise<PolicyStore> {
-  return kind === 'file' ? inFiles(root) : await inPostgres(root);
-}
-
-const inFiles = (root: string): PolicyStore => ({
-  config: { kind: 'file', root },
-  env: {},
-  journals: (batch_id) => textsInFolder(path.join(root, batch_id, 'journals')),
-  record: () => lastRecord(path.join(root, '_policy', 'default')),
-  end: () => Promise.resolve(),
-});
-
 const SCHEMA = 'policy';
 
-async function inPostgres(root: string): Promise<PolicyStore> {
+const IN_FILES: PolicyStore = {
+  config: (root) => ({ kind: 'file', root }),
+  env: {},
+  prepare: () => Promise.resolve(),
+  journals: (root, batch_id) => textsInFolder(path.join(root, batch_id, 'journals')),
+  record: (root) => lastRecord(path.join(root, '_policy', 'default')),
+  end: () => Promise.resolve(),
+};
+
+export async function openPolicyStore(kind: PolicyStoreKind): Promise<PolicyStore> {
+  if (kind === 'file') return IN_FILES;
   const server = await startPostgres();
   const { url } = server;
-  const outputs = { root };
-  await migratePostgres({ url, schema: SCHEMA, max_connections: 2, outputs });
   const pool = new pg.Pool({ connectionString: url, max: 2 });
   pool.on('error', () => undefined);
   return {
-    config: { kind: 'postgres', url_env: 'STORE_URL', schema: SCHEMA, outputs },
+    config: (root) => ({
+      kind: 'postgres',
+      url_env: 'STORE_URL',
+      schema: SCHEMA,
+      outputs: { root },
+    }),
     env: { STORE_URL: url },
-    journals: (batch_id) => textsInTable(pool, { schema: SCHEMA, batch_id }),
+    prepare: (root) =>
+      migratePostgres({ url, schema: SCHEMA, max_connections: 2, outputs: { root } }),
+    journals: (_, batch_id) => textsInTable(pool, { schema: SCHEMA, batch_id }),
     record: async () => {
       const { rows } = await pool.query<{ fact: string }>(
         `select fact from ${SCHEMA}.fact where series = '_policy/default' order by n desc limit 1`,

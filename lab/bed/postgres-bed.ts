@@ -3,11 +3,10 @@ import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { migratePostgres } from '../../src/trajectories/postgres/open.js';
-import { isJournalCommit } from '../../test/fakes/stores.js';
 import type { CutProxy } from './cut-proxy.js';
 import { startCutProxy } from './cut-proxy.js';
-import type { JournalsCopy } from '../../test/harness/journal-copies.js';
-import { copyOf } from '../../test/harness/journal-copies.js';
+import type { JournalsCopy } from './journal-copies.js';
+import { copyOf } from './journal-copies.js';
 import type { PostgresServer } from './postgres-server.js';
 import type { RecoveryBed, RecoveryBedOptions } from './bed.js';
 import { startRecoveryBed } from './bed.js';
@@ -22,8 +21,11 @@ export interface PostgresBed {
   /** The histories of a store's batch as one text; neither they nor a log may contain the password. */
   historiesOf: (store: string) => Promise<string>;
   /** Ends the bed and its proxies, not the server. */
-  end: () => Promise<void>;
+  end: RecoveryBed['end'];
 }
+
+/** The driver's message for a commit: a prepared statement, by name. */
+export const isJournalCommit = (bytes: Buffer): boolean => bytes.includes('journal_insert');
 
 export async function startPostgresBed({
   server,
@@ -68,6 +70,7 @@ export async function startPostgresBed({
           }
         : { kind: 'file', root },
   });
+  for (const one of proxies.values()) bed.ending(one.end);
   for (const schema of stores) {
     const place = { root: bed.storeRoot(schema) };
     await migratePostgres({ url: server.url, schema, max_connections: 2, outputs: place });
@@ -91,10 +94,7 @@ export async function startPostgresBed({
         assert.ok(!text.includes(password), 'the password is in a log or in a history');
       return histories;
     },
-    end: async () => {
-      await bed.end();
-      for (const one of proxies.values()) await one.end();
-    },
+    end: bed.end,
   };
 }
 

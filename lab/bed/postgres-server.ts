@@ -13,6 +13,8 @@ import {
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
+import type { Freezing } from './freezing.js';
+import { freezing } from './freezing.js';
 import { untilStarted } from './started-child.js';
 import { PATIENCE_MS } from './waiting.js';
 
@@ -20,7 +22,7 @@ import { PATIENCE_MS } from './waiting.js';
  * A test's own PostgreSQL, on loopback, in a temporary folder. It refuses to run as root, so under root it runs as
  * another user. It does not sync: only a power cut would lose data.
  */
-export interface PostgresServer {
+export interface PostgresServer extends Freezing {
   /** URL of its administrator, with a password, and database `postgres`. */
   url: string;
   port: number;
@@ -111,10 +113,12 @@ async function serve(
     }
   };
   await start();
+  const pid = (): number => child?.pid ?? 0;
   return {
     url,
     port,
-    pid: () => child?.pid ?? 0,
+    pid,
+    ...freezing(pid),
     kill: () => ended('SIGKILL'),
     start,
     standby: async () => {

@@ -31,6 +31,8 @@ export interface OwnServerOptions {
   ports?: Ports;
   /** false: it serves in order of arrival. */
   shares?: boolean;
+  /** Where it serves its own metrics; absent: any free port. */
+  metrics_port?: number;
 }
 
 /**
@@ -55,7 +57,7 @@ export async function startOwnServer({
   directory,
   db_file,
   ports,
-  shares = true,
+  ...serves
 }: OwnServerOptions): Promise<OwnServer> {
   const cli = await findTemporalCli({
     env: process.env,
@@ -68,7 +70,7 @@ export async function startOwnServer({
     ports: chosen,
     dbFile: db_file,
     headless: true,
-    shares,
+    ...serves,
     logFile: path.join(directory, 'temporal.log'),
   });
   const { address, namespace, pid } = server;

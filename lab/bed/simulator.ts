@@ -1,12 +1,11 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
 import type { Exit } from '../../src/platform/process/child.js';
-import { startChild } from '../../src/platform/process/child.js';
-import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { RequestEntry } from '../../simulator/request-log.js';
 import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../simulator/settings.js';
-import { MAIN } from './command.js';
+import { startLogged } from './command.js';
+import { readJsonLines, textOf } from './json-lines.js';
 import { untilStarted } from './started-child.js';
 import { PATIENCE_MS, within } from './waiting.js';
 
@@ -51,14 +50,8 @@ export async function startSimulatorProcess({
   // JSON is YAML.
   const log_file = logs ? requestLogOf(directory) : null;
   await writeFile(file, JSON.stringify({ ...settings, log_file }));
-  const child = await startChild({
-    command: process.execPath,
-    args: [MAIN, 'simulator', '--port', String(port), '--settings', file],
-    cwd: directory,
-    env: stackEnvironment(process.env),
-    logFile,
-    ends: 'pipe',
-  });
+  const args = ['simulator', '--port', String(port), '--settings', file];
+  const child = await startLogged(args, { cwd: directory, logFile });
   const { shown: url, ended } = await untilStarted(child, {
     what: 'the simulator',
     logFile,
@@ -110,22 +103,11 @@ export const requestLogOf = (directory: string): string => path.join(directory, 
 
 /** The completion requests that arrived, in order, across restarts. */
 export async function readArrivals(directory: string): Promise<RequestEntry[]> {
-  const text = await textOf(requestLogOf(directory));
-  // A line after the last newline is still being written.
-  const lines = text.split('\n').slice(0, -1);
-  return lines
-    .map((line) => JSON.parse(line) as RequestEntry & { event: string })
-    .filter(({ event }) => event === 'arrived');
+  const entries = await readJsonLines<RequestEntry & { event: string }>(requestLogOf(directory));
+  return entries.filter(({ event }) => event === 'arrived');
 }
 
 /** How many completions were sent completely. Cheap, because it is called again and again. */
 export async function countCompletions(directory: string): Promise<number> {
   return (await textOf(requestLogOf(directory))).split('"outcome":"complete"').length - 1;
-}
-
-async function textOf(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  });
 }

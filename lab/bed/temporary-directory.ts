@@ -1,6 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 export interface TemporaryDirectory {
   path: string;
@@ -8,8 +9,14 @@ export interface TemporaryDirectory {
   remove: () => Promise<void>;
 }
 
-export async function makeTemporaryDirectory(name: string): Promise<TemporaryDirectory> {
-  const directory = await mkdtemp(path.join(tmpdir(), `durable-rollouts-${name}-`));
+/** `on_disk`: on that of the project. The folder for temporary files may be in memory. */
+export async function makeTemporaryDirectory(
+  name: string,
+  { on_disk = false }: { on_disk?: boolean } = {},
+): Promise<TemporaryDirectory> {
+  const above = on_disk ? path.join(PROJECT_ROOT, '.rollouts') : tmpdir();
+  await mkdir(above, { recursive: true });
+  const directory = await mkdtemp(path.join(above, `durable-rollouts-${name}-`));
   return {
     path: directory,
     remove: async () => {

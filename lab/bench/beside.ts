@@ -1,17 +1,15 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { WorkerProcess } from '../bed/worker.js';
-import { startWorkerProcess } from '../bed/worker.js';
+import { readOptions } from '../options.js';
 import { measure, median } from './measure.js';
 import type { Run } from './measure.js';
 import { requestsOf } from './many/readings.js';
 import { table } from './report.js';
-import { AT_ONCE, GENERATION, MAX_SEQ_LEN } from './scenario.js';
-import type { Stack } from './stack.js';
-import { setPace, startStack, workerSettings } from './stack.js';
+import { AT_ONCE } from './scenario.js';
+import type { Stack } from '../bed/stack.js';
+import { resultOf, setPace, startBatch, startPuzzles } from './puzzles.js';
 
 const USAGE = `node --import tsx lab/bench/beside.ts [--build NAME=FOLDER …] [--rollouts N] [--turns N] [--tokens N] [--rate N] [--rounds N]
 
@@ -27,38 +25,17 @@ const USAGE = `node --import tsx lab/bench/beside.ts [--build NAME=FOLDER …] [
   --warm N             batches before them; default 12
   --preload FILE       a module that workers load first, such as a profiler`;
 
-function readOptions() {
-  const { values } = parseArgs({
-    options: {
-      build: { type: 'string', multiple: true, default: [`now=${PROJECT_ROOT}`] },
-      rollouts: { type: 'string', default: '64' },
-      turns: { type: 'string', default: '1' },
-      tokens: { type: 'string', default: '8' },
-      rate: { type: 'string', default: '0' },
-      rounds: { type: 'string', default: '6' },
-      warm: { type: 'string', default: '12' },
-      preload: { type: 'string' },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  const numbers = [
-    values.rollouts,
-    values.turns,
-    values.tokens,
-    values.rate,
-    values.rounds,
-    values.warm,
-  ].map(Number);
-  if (values.help || numbers.some((one) => !Number.isInteger(one))) {
-    console.log(USAGE);
-    process.exit(values.help ? 0 : 2);
-  }
-  const [rollouts = 0, turns = 0, tokens = 0, rate = 0, rounds = 0, warm = 0] = numbers;
-  const builds = values.build.map((one) => one.split('=', 2) as [string, string]);
-  return { builds, rollouts, turns, tokens, rate, rounds, warm, preload: values.preload };
-}
-
-const { builds, rollouts, turns, tokens, rate, rounds, warm, preload } = readOptions();
+const { rollouts, turns, tokens, rate, rounds, warm, preload, ...options } = readOptions(USAGE, {
+  build: [`now=${PROJECT_ROOT}`],
+  rollouts: 64,
+  turns: 1,
+  tokens: 8,
+  rate: 0,
+  rounds: 6,
+  warm: 12,
+  preload: null,
+});
+const builds = options.build.map((one) => one.split('=', 2) as [string, string]);
 
 interface Player {
   name: string;
@@ -67,31 +44,22 @@ interface Player {
 }
 
 async function startPlayer(stack: Stack, [name, build]: [string, string]): Promise<Player> {
-  const worker = await startWorkerProcess({
-    directory: stack.folder,
-    name,
+  const worker = await stack.startWorker({
+    task_queue: name,
     project_root: path.resolve(build),
-    config: workerSettings(stack, { task_queue: name, turn_slice: null }),
-    ...(preload !== undefined && {
+    ...(preload !== null && {
       env: { NODE_OPTIONS: `--import ${path.resolve(preload)}` },
     }),
   });
   let batches = 0;
   const play = async (limit: number): Promise<number> => {
-    const handle = await stack.client.workflow.start('rolloutBatch', {
-      workflowId: `${name}-${batches++}`,
-      taskQueue: name,
-      args: [
-        {
-          samples: { path: path.basename(stack.samplesFile) },
-          limit,
-          generation: GENERATION,
-          max_seq_len: MAX_SEQ_LEN,
-          max_rollout_turns: turns,
-        },
-      ],
+    const handle = await startBatch(stack, {
+      id: `${name}-${batches++}`,
+      task_queue: name,
+      limit,
+      max_rollout_turns: turns,
     });
-    const { metrics } = (await handle.result()) as { metrics: Record<string, unknown> };
+    const { metrics } = await resultOf(stack, handle);
     return Number(metrics['total_turns']);
   };
   return { name, worker, play };
@@ -110,9 +78,9 @@ async function take(
     {
       name: 'durable',
       processes: {
-        server: stack.server.pid,
+        server: stack.ownServer().pid,
         worker: player.worker.pid,
-        simulator: stack.simulator.pid,
+        simulator: stack.simulator().pid,
       },
     },
     { rollouts, turns, play: () => player.play(rollouts) },
@@ -127,10 +95,8 @@ async function take(
 const say = (line: string): void => {
   console.log(line);
 };
-const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
 const port = await firstFreePort(0);
-const folder = path.join(PROJECT_ROOT, '.rollouts', `beside-${process.pid}`);
-const stack = await startStack({ rollouts }, { cliPath: cli.path, folder, metrics_port: port });
+const stack = await startPuzzles({ rollouts }, { metrics_port: port });
 const players: Player[] = [];
 try {
   for (const build of builds) players.push(await startPlayer(stack, build));
@@ -165,6 +131,5 @@ try {
     say(`${name}: ${counts.map(([what, count]) => `${what} ${count}`).join(', ')}`);
   }
 } finally {
-  await Promise.all(players.map(({ worker }) => worker.stop()));
-  await stack.stop();
+  await stack.end();
 }

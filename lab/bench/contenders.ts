@@ -1,15 +1,12 @@
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BatchResult } from '../../src/activities/contract.js';
 import { ROLLOUTS_PER_SLICE } from '../../src/model/workflow-safe/slices.js';
-import { startWorkerProcess } from '../bed/worker.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
 import { startAsyncioLoop } from './peers/asyncio-loop.js';
 import type { ContenderName, Pace, Scenario } from './scenario.js';
-import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
-import type { Stack } from './stack.js';
-import { workerConfig } from './stack.js';
+import { GENERATION } from './scenario.js';
+import type { Stack } from '../bed/stack.js';
+import { resultOf, startBatch, startWith, workerConfig } from './puzzles.js';
 
 /** One way to play a number of rollouts, with the processes that it uses. */
 export interface Contender {
@@ -21,7 +18,6 @@ export interface Contender {
 }
 
 const MAX_IN_FLIGHT = 256;
-const BATCH_TIMEOUT_MS = 900_000;
 
 type Start = (stack: Stack, scenario: Scenario) => Promise<Contender>;
 
@@ -51,30 +47,28 @@ async function startDurable(
 ): Promise<Contender> {
   const task_queue = name.replaceAll(/[ ,]+/g, '-');
   const observation_format = name === 'bare observations' ? 'bare' : 'chat';
-  const worker = await startWorkerProcess({
-    directory: stack.folder,
-    name: task_queue,
-    config: workerConfig(stack, { task_queue, turn_slice }),
+  const worker = await stack.startWorker({
+    task_queue,
+    worker: turn_slice === null ? {} : { turn_slice },
   });
   let batches = 0;
   return {
     name,
-    processes: { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid },
+    processes: {
+      server: stack.ownServer().pid,
+      worker: worker.pid,
+      simulator: stack.simulator().pid,
+    },
     play: async (rollouts) => {
-      const batchId = `${task_queue}-${batches++}`;
-      const result = await runBatch(stack, {
-        batchId,
-        taskQueue: task_queue,
-        request: {
-          samples: { path: path.basename(stack.samplesFile) },
-          limit: rollouts,
-          generation: { ...GENERATION, observation_format },
-          max_seq_len: MAX_SEQ_LEN,
-          max_rollout_turns: turns,
-          max_in_flight: MAX_IN_FLIGHT,
-        },
+      const handle = await startBatch(stack, {
+        id: `${task_queue}-${batches++}`,
+        task_queue,
+        limit: rollouts,
+        generation: { ...GENERATION, observation_format },
+        max_rollout_turns: turns,
+        max_in_flight: MAX_IN_FLIGHT,
       });
-      return Number(result.metrics['total_turns']);
+      return Number((await resultOf(stack, handle)).metrics['total_turns']);
     },
     stop: () => worker.stop(),
   };
@@ -97,7 +91,7 @@ export async function startEmpty(
 ): Promise<Contender & { playSliced: (request: EmptyRequest) => Promise<number> }> {
   const task_queue = whole ? 'empty-whole' : 'empty';
   const options: EmptyWorkerOptions = {
-    address: stack.address,
+    address: stack.server().address,
     config: workerConfig(stack, { task_queue, turn_slice }),
     turns,
     // Of slow turns it has one in each activity, as with short slices.
@@ -108,13 +102,13 @@ export async function startEmpty(
   ]);
   let batches = 0;
   const playSliced = async (request: EmptyRequest): Promise<number> => {
-    const batchId = `${task_queue}-${batches++}`;
-    await runBatch(stack, { batchId, taskQueue: task_queue, request });
+    const id = `${task_queue}-${batches++}`;
+    await resultOf(stack, await startWith(stack.server().client, { id, task_queue, request }));
     return request.rollouts * turns;
   };
   return {
     name: 'empty',
-    processes: { server: stack.server.pid, worker: worker.pid },
+    processes: { server: stack.ownServer().pid, worker: worker.pid },
     play: (rollouts, { turn_ms }) =>
       playSliced({
         rollouts,
@@ -146,11 +140,11 @@ async function startIdle(
 async function startBare(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Promise<Contender> {
   const loop = await startProcess<{ rollouts: number }>(
     new URL('./bare-loop.js', import.meta.url),
-    [stack.generationUrl, String(turns)],
+    [stack.engines[0]!.replica, String(turns)],
   );
   return {
     name: 'bare',
-    processes: { worker: loop.pid, simulator: stack.simulator.pid },
+    processes: { worker: loop.pid, simulator: stack.simulator().pid },
     play: async (rollouts) => Number(await loop.ask({ rollouts })),
     stop: () => loop.stop(),
   };
@@ -158,26 +152,11 @@ async function startBare(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Prom
 
 /** A trainer's loop in Python, in one process, with the same turns. */
 async function startPeer(stack: Stack, { turns }: Pick<Scenario, 'turns'>): Promise<Contender> {
-  const loop = await startAsyncioLoop(stack.generationUrl, turns);
+  const loop = await startAsyncioLoop(stack.engines[0]!.replica, turns);
   return {
     name: 'asyncio loop',
-    processes: { worker: loop.pid, simulator: stack.simulator.pid },
+    processes: { worker: loop.pid, simulator: stack.simulator().pid },
     play: (rollouts) => loop.play(rollouts),
     stop: () => loop.stop(),
   };
-}
-
-async function runBatch(
-  { client }: Stack,
-  { batchId, taskQueue, request }: { batchId: string; taskQueue: string; request: unknown },
-): Promise<BatchResult> {
-  const handle = await client.workflow.start('rolloutBatch', {
-    workflowId: batchId,
-    taskQueue,
-    args: [request],
-  });
-  return await client.connection.withDeadline(
-    Date.now() + BATCH_TIMEOUT_MS,
-    async () => (await handle.result()) as BatchResult,
-  );
 }

@@ -1,15 +1,12 @@
 import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OwnServer } from '../bed/server.js';
-import { PROJECT_ROOT, startOwnServer } from '../bed/server.js';
 import { startBatch } from '../bed/batch.js';
 import { puzzleBatch } from '../bed/bed.js';
-import type { SimulatorProcess } from '../bed/simulator.js';
-import { startSimulatorProcess } from '../bed/simulator.js';
-import { makeTemporaryDirectory } from '../bed/temporary-directory.js';
+import { PROJECT_ROOT } from '../bed/server.js';
+import type { Stack } from '../bed/stack.js';
+import { startStack } from '../bed/stack.js';
 import type { WorkerProcess } from '../bed/worker.js';
-import { startWorkerProcess } from '../bed/worker.js';
 import { median } from './measure.js';
 
 /**
@@ -35,37 +32,23 @@ const CASES: readonly Case[] = [
 ];
 
 interface Bed {
-  directory: string;
-  server: OwnServer;
-  simulator: SimulatorProcess;
+  stack: Stack;
   project_root: string;
   store: string;
 }
 
 let started = 0;
-const startWorker = ({
-  directory,
-  server,
-  simulator,
-  project_root,
-  store,
-}: Bed): Promise<WorkerProcess> =>
-  startWorkerProcess({
-    directory,
+const startWorker = ({ stack, project_root, store }: Bed): Promise<WorkerProcess> =>
+  stack.startWorker({
+    task_queue: store,
     name: `worker-${(started += 1)}`,
     project_root,
-    config: {
-      temporal: { address: server.address, namespace: server.namespace, task_queue: store },
-      store: { kind: 'file', root: path.join(directory, store) },
-      inputs_dir: PROJECT_ROOT,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-    },
+    inputs_dir: PROJECT_ROOT,
   });
 
 /** Characters of chunk lines in each journal. */
-async function tokensOf({ directory, store }: Bed): Promise<Map<string, number>> {
-  const folder = path.join(directory, store, store, 'journals');
+async function tokensOf({ stack, store }: Bed): Promise<Map<string, number>> {
+  const folder = path.join(stack.store_root, store, 'journals');
   const names = await readdir(folder).catch(() => []);
   const sizes = names.map(async (name): Promise<[string, number]> => {
     const text = await readFile(path.join(folder, name), 'utf8');
@@ -123,9 +106,7 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
       max_rollout_turns: 1,
       max_seq_len: 32_768,
     });
-    const store_root = path.join(bed.directory, bed.store);
-    const place = { server: bed.server, store_root, task_queue: bed.store, batch_id: bed.store };
-    await startBatch(place, {
+    await startBatch(bed.stack.batch(bed.store, bed.store), {
       ...request,
       generation: { ...request.generation, max_new_tokens: 16_000 },
     });
@@ -140,8 +121,9 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
       );
     }
   } finally {
-    await bed.server.client.workflow
-      .getHandle(bed.store)
+    await bed.stack
+      .server()
+      .client.workflow.getHandle(bed.store)
       .terminate('measured')
       .catch(() => undefined);
     await Promise.all(workers.map((worker) => worker.kill('SIGKILL')));
@@ -149,22 +131,23 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
   return seconds;
 }
 
-const { path: directory, remove } = await makeTemporaryDirectory('deaths');
-const server = await startOwnServer({ directory, db_file: null });
-const simulator = await startSimulatorProcess({ directory, port: 0, settings: SIMULATOR });
+const stack = await startStack({
+  name: 'deaths',
+  own_server: true,
+  in_memory: true,
+  simulator: SIMULATOR,
+});
 try {
   console.log('| project | worker | rollouts | median s | slowest s |');
   console.log('| --- | --- | ---: | ---: | ---: |');
   for (const how of CASES)
     for (const [at, project_root] of PROJECTS.entries()) {
       const store = `deaths-${CASES.indexOf(how)}-${at}`;
-      const seconds = await play(how, { directory, server, simulator, project_root, store });
+      const seconds = await play(how, { stack, project_root, store });
       console.log(
         `| ${path.basename(project_root)} | ${how} | ${seconds.length} | ${median(seconds).toFixed(1)} | ${Math.max(...seconds).toFixed(1)} |`,
       );
     }
 } finally {
-  await simulator.stop();
-  await server.stop();
-  await remove();
+  await stack.end();
 }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startCollect } from '../../gym/test/harness/collect-process.js';
 import { AGENTS, startGym } from '../../test/interop/nemo-gym/stack.js';
 import { COLLECT_PARTS, watchParts } from './gym-parts.js';
+import { median } from './measure.js';
 
 /**
  * `node --import tsx lab/bench/gym-beside.ts DIR [DELAY_MS] [ROWS] [ROUNDS]`, after `npm run build`: upstream's collector
@@ -25,7 +26,8 @@ interface Ran {
 }
 
 const dir = process.argv[2];
-if (dir === undefined) throw new Error('usage: lab/bench/gym-beside.ts DIR [DELAY_MS] [ROWS] [ROUNDS]');
+if (dir === undefined)
+  throw new Error('usage: lab/bench/gym-beside.ts DIR [DELAY_MS] [ROWS] [ROUNDS]');
 const [delay_ms = 200, rows = 600, rounds = 3] = process.argv.slice(3).map(Number);
 
 const ends: (() => unknown)[] = [];
@@ -119,9 +121,4 @@ function compare(ran: readonly Ran[]): void {
   console.log(
     `\nmedians, this project's time as a multiple of upstream's: ${whole.toFixed(2)} × for the whole command, ${steady.toFixed(2)} × from the first row to the last`,
   );
-}
-
-function median(values: number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }

@@ -1,7 +1,6 @@
 import { copyFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { bundlePath } from '../../src/workers/build-bundle.js';
 import type { EmptyWorkerOptions } from './empty-worker.js';
@@ -9,8 +8,9 @@ import { startProcess } from './contender-process.js';
 import { eventually } from '../bed/waiting.js';
 import { median } from './measure.js';
 import { cpuMs } from './process-usage.js';
-import type { Stack } from './stack.js';
-import { startStack, workerConfig } from './stack.js';
+import { table } from './report.js';
+import type { Stack } from '../bed/stack.js';
+import { startPuzzles, startWith, workerConfig } from './puzzles.js';
 
 /**
  * `npx tsc -p tsconfig.lab.json && node .lab/lab/bench/heartbeats.js [activities] [rounds]`, after `npm run build`: what
@@ -38,7 +38,7 @@ async function windowOf(
   const task_queue = `beats-${timeout_s}-${round}`;
   const config = workerConfig(stack, { task_queue, turn_slice: '0s', memory: '4GiB' });
   const options: EmptyWorkerOptions = {
-    address: stack.address,
+    address: stack.server().address,
     config: { ...config, worker: { ...config.worker, max_generations: ACTIVITIES } },
     turns: 1,
     turns_a_call: 1,
@@ -46,17 +46,15 @@ async function windowOf(
   };
   const module = new URL('./empty-worker.js', import.meta.url);
   const worker = await startProcess(module, [JSON.stringify(options)]);
-  const batch = await stack.client.workflow.start('rolloutBatch', {
-    workflowId: task_queue,
-    taskQueue: task_queue,
-    args: [
-      {
-        rollouts: ACTIVITIES,
-        rollouts_per_slice: 128,
-        max_in_flight: ACTIVITIES,
-        turn_ms: 600_000,
-      },
-    ],
+  const batch = await startWith(stack.server().client, {
+    id: task_queue,
+    task_queue,
+    request: {
+      rollouts: ACTIVITIES,
+      rollouts_per_slice: 128,
+      max_in_flight: ACTIVITIES,
+      turn_ms: 600_000,
+    },
   });
   try {
     await eventually(
@@ -65,7 +63,7 @@ async function windowOf(
     );
     await sleep(SETTLE_MS);
     const read = async (): Promise<Window> => ({
-      server: await cpuMs(stack.server.pid),
+      server: await cpuMs(stack.ownServer().pid),
       worker: await cpuMs(worker.pid),
     });
     const before = await read();
@@ -82,19 +80,9 @@ async function windowOf(
 
 const beatsASecond = (timeout_s: Timeout): number => (ACTIVITIES * BEATS_A_TIMEOUT) / timeout_s;
 
-const { path: cliPath } = await findTemporalCli({
-  env: process.env,
-  projectRoot: PROJECT_ROOT,
-  say: (line) => {
-    console.log(line);
-  },
-});
 // The bench is compiled beside the project; the workflows come from the build.
 await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
-const stack = await startStack(
-  { rollouts: 1 },
-  { cliPath, folder: path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`) },
-);
+const stack = await startPuzzles({ rollouts: 1 });
 try {
   const windows = new Map<Timeout, Window[]>(TIMEOUTS_S.map((one) => [one, []]));
   for (let round = 1; round <= ROUNDS; round++)
@@ -108,13 +96,11 @@ try {
   const mid = (timeout_s: Timeout, part: keyof Window): number =>
     median((windows.get(timeout_s) ?? []).map((one) => one[part]));
   console.log(`${ACTIVITIES} running activities, ${ROUNDS} rounds, medians`);
-  console.log('| timeout | beats/s | server ms/s | worker ms/s | ms a beat, server | worker |');
-  console.log('| ---: | ---: | ---: | ---: | ---: | ---: |');
-  for (const timeout_s of TIMEOUTS_S) {
+  const rows = TIMEOUTS_S.map((timeout_s) => {
     const more = beatsASecond(timeout_s) - beatsASecond(600);
     const each = (part: keyof Window): string =>
       more === 0 ? '-' : ((mid(timeout_s, part) - mid(600, part)) / more).toFixed(2);
-    const cells = [
+    return [
       `${timeout_s} s`,
       beatsASecond(timeout_s).toFixed(0),
       mid(timeout_s, 'server').toFixed(0),
@@ -122,8 +108,9 @@ try {
       each('server'),
       each('worker'),
     ];
-    console.log(`| ${cells.join(' | ')} |`);
-  }
+  });
+  const head = ['timeout', 'beats/s', 'server ms/s', 'worker ms/s', 'ms a beat, server', 'worker'];
+  console.log(table(head, rows));
 } finally {
-  await stack.stop();
+  await stack.end();
 }

@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import type { Client } from '@temporalio/client';
 import { ROLLOUTS_PER_SLICE } from '../../src/model/workflow-safe/slices.js';
-import { startPolicyBed } from '../bed/policy-bed.js';
 import type { PolicyBed } from '../bed/policy-bed.js';
 import type { Histories, HistoryCost } from './history-cost.js';
 import { historyCosts, less, over } from './history-cost.js';
@@ -9,7 +8,7 @@ import { median } from './measure.js';
 import { table } from './report.js';
 import { puzzleSamples } from './samples.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
-import { trainOn } from './streams/play.js';
+import { startStreamBed, trainOn } from './streams/play.js';
 
 /**
  * `node --import tsx lab/bench/history-costs.ts [--json FILE]`, after `npm run build`: events, bytes and Temporal Cloud's
@@ -46,12 +45,9 @@ async function inBed<T>(
   turn_slice: string,
   run: (bed: PolicyBed, client: Client) => Promise<T>,
 ): Promise<T> {
-  const bed = await startPolicyBed({
-    name: 'history-costs',
-    own_server: true,
-    replicas: 1,
+  const bed = await startStreamBed('history-costs', {
     simulator: { tokens_per_second: 0, thinking_tokens: 8, skill: 0 },
-    worker: { heartbeat_timeout: '10s', turn_slice },
+    worker: { turn_slice },
   });
   try {
     return await run(bed, bed.server().client);

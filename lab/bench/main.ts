@@ -1,7 +1,6 @@
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { bundlePath } from '../../src/workers/build-bundle.js';
 import type { Contender } from './contenders.js';
@@ -17,9 +16,10 @@ import type { Scenario } from './scenario.js';
 import { peersPython } from './peers/asyncio-loop.js';
 import { AT_ONCE, PEERS, ROUNDS, SCENARIOS, SLICED, WARM_UP, isSlow } from './scenario.js';
 import { measureSlices } from './slices.js';
-import type { Stack } from './stack.js';
+import type { Stack } from '../bed/stack.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { setPace, startStack } from './stack.js';
+import { readOptions, wrongUsage } from '../options.js';
+import { setPace, startPuzzles } from './puzzles.js';
 
 const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [--write]
 npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
@@ -35,44 +35,26 @@ npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
   --memory SIZE  another memory of the worker
   --json FILE    everything that was measured`;
 
-interface Options {
-  quick: boolean;
-  only: string;
-  rounds: number | null;
-  large: boolean;
-  write: boolean;
-  size: boolean;
-  rollouts: number;
-  memory: string;
-  json: string | null;
+function optionsOf() {
+  const options = readOptions(USAGE, {
+    quick: false,
+    only: '',
+    rounds: 0,
+    large: false,
+    write: false,
+    size: false,
+    rollouts: SIZE.rollouts,
+    memory: SIZE.memory,
+    json: null,
+  });
+  const { quick, rounds, rollouts } = options;
+  if (rollouts === 0 || rollouts % SIZE.repeats !== 0)
+    wrongUsage(USAGE, `--rollouts: expected a multiple of ${SIZE.repeats}, got ${rollouts}`);
+  return { ...options, rounds: quick ? 1 : rounds };
 }
 
-function readOptions(): Options {
-  const { values } = parseArgs({
-    options: {
-      quick: { type: 'boolean', default: false },
-      only: { type: 'string', default: '' },
-      rounds: { type: 'string' },
-      large: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
-      size: { type: 'boolean', default: false },
-      rollouts: { type: 'string', default: String(SIZE.rollouts) },
-      memory: { type: 'string', default: SIZE.memory },
-      json: { type: 'string' },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  });
-  if (values.help) {
-    console.log(USAGE);
-    process.exit(0);
-  }
-  const rounds = values.rounds === undefined ? null : Number(values.rounds);
-  if (rounds !== null && !(Number.isInteger(rounds) && rounds > 0)) throw new Error(USAGE);
-  const rollouts = Number(values.rollouts);
-  if (!(rollouts > 0 && rollouts % SIZE.repeats === 0)) throw new Error(USAGE);
-  const { json = null } = values;
-  return { ...values, rounds: values.quick ? 1 : rounds, rollouts, json };
-}
+/** `rounds` 0: each scenario's own. */
+type Options = ReturnType<typeof optionsOf>;
 
 const say = (line: string): void => {
   console.log(line);
@@ -112,24 +94,18 @@ async function measureScenario(
 
 async function withStack<T>(
   { name, rollouts }: Pick<Scenario, 'name' | 'rollouts'>,
-  {
-    cliPath,
-    run,
-    dbName = null,
-  }: { cliPath: string; run: (stack: Stack) => Promise<T>; dbName?: string | null },
+  { run, in_memory = true }: { run: (stack: Stack) => Promise<T>; in_memory?: boolean },
 ): Promise<T> {
   say(name);
-  const folder = path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`);
-  const dbFile = dbName === null ? null : path.join(folder, dbName);
-  const stack = await startStack({ rollouts }, { cliPath, folder, dbFile });
+  const stack = await startPuzzles({ rollouts }, { in_memory });
   try {
     return await run(stack);
   } finally {
-    await stack.stop();
+    await stack.end();
   }
 }
 
-async function measureAll(cliPath: string, { quick, only, rounds }: Options): Promise<Measured[]> {
+async function measureAll({ quick, only, rounds }: Options): Promise<Measured[]> {
   const wanted = [...SCENARIOS, ...(peersPython() === null ? [] : PEERS)].filter(
     (scenario) =>
       scenario.name.includes(only) && (!quick || (scenario.rollouts === 64 && !isSlow(scenario))),
@@ -137,34 +113,28 @@ async function measureAll(cliPath: string, { quick, only, rounds }: Options): Pr
   const measured: Measured[] = [];
   for (const scenario of wanted) {
     const run = (stack: Stack): Promise<Measured> =>
-      measureScenario(scenario, { stack, rounds: rounds ?? (isSlow(scenario) ? 1 : ROUNDS) });
-    measured.push(await withStack(scenario, { cliPath, run }));
+      measureScenario(scenario, { stack, rounds: rounds || (isSlow(scenario) ? 1 : ROUNDS) });
+    measured.push(await withStack(scenario, { run }));
   }
   return measured;
 }
 
-async function measureAllSlices(
-  cliPath: string,
-  { quick, only, rounds, large }: Options,
-): Promise<SlicedRuns[]> {
+async function measureAllSlices({ quick, only, rounds, large }: Options): Promise<SlicedRuns[]> {
   if (quick || !'sizes'.includes(only)) return [];
   const scenario = { name: 'sizes', rollouts: large ? SLICED.large : SLICED.rollouts };
   const run = (stack: Stack): Promise<SlicedRuns[]> =>
     measureSlices(stack, {
       rollouts: scenario.rollouts,
-      rounds: rounds ?? (large ? 1 : ROUNDS),
+      rounds: rounds || (large ? 1 : ROUNDS),
       say,
     });
-  return await withStack(scenario, { cliPath, run });
+  return await withStack(scenario, { run });
 }
 
-async function measureLargeBatch(
-  cliPath: string,
-  { rollouts, memory, json }: Options,
-): Promise<string> {
+async function measureLargeBatch({ rollouts, memory, json }: Options): Promise<string> {
   const scenario = { name: `${rollouts} rollouts`, rollouts: rollouts / SIZE.repeats };
   const run = (stack: Stack): Promise<SizeRun> => measureSize(stack, { rollouts, memory, say });
-  const measured = await withStack(scenario, { cliPath, run, dbName: 'temporal.db' });
+  const measured = await withStack(scenario, { run, in_memory: false });
   if (json !== null) await writeFile(json, `${JSON.stringify(measured, null, 2)}\n`);
   return sizeReport(measured);
 }
@@ -175,7 +145,7 @@ async function writeReport(report: string, name: 'measured' | 'size'): Promise<v
 }
 
 async function main(): Promise<void> {
-  const options = readOptions();
+  const options = optionsOf();
   const env = process.env;
   const cli = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say });
   // The bench is compiled beside the project; the workflows come from the build.
@@ -185,13 +155,13 @@ async function main(): Promise<void> {
   if (options.size) {
     const command = `npm run bench -- --size --rollouts ${options.rollouts} --memory ${options.memory}`;
     const where = `${machine()}, Temporal CLI ${cli.version}, load average before it ${loadBefore.toFixed(1)}`;
-    const report = `\`${command}\`: ${where}.\n\n${await measureLargeBatch(cli.path, options)}`;
+    const report = `\`${command}\`: ${where}.\n\n${await measureLargeBatch(options)}`;
     say(`\n${report}`);
     if (options.write) await writeReport(report, 'size');
     return;
   }
-  const measured = await measureAll(cli.path, options);
-  const sliced = await measureAllSlices(cli.path, options);
+  const measured = await measureAll(options);
+  const sliced = await measureAllSlices(options);
   const minutes = ((performance.now() - began) / 60_000).toFixed(0);
   const targets = measured.flatMap((one) =>
     targetsOf(one).map((target) => targetLine(target, one.scenario)),

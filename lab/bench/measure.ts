@@ -28,7 +28,7 @@ export async function measure(
   contender: Measurable,
   { rollouts, turns: each, play }: { rollouts: number; turns: number; play: () => Promise<number> },
 ): Promise<Run> {
-  const before = await perPart(contender, cpuMs);
+  const before = await perPart(contender.processes, cpuMs);
   const began = performance.now();
   const turns = await play();
   const wall_s = (performance.now() - began) / 1000;
@@ -37,24 +37,28 @@ export async function measure(
     throw new Error(`${contender.name}: expected ${expected} turns, got ${turns}`);
   }
   await sleep(SETTLE_MS);
-  const after = await perPart(contender, cpuMs);
+  const after = await perPart(contender.processes, cpuMs);
   const cpu_ms = {
     server: after.server - before.server,
     worker: after.worker - before.worker,
     simulator: after.simulator - before.simulator,
   };
-  const peak_mb = await perPart(contender, peakMb);
+  const peak_mb = await perPart(contender.processes, peakMb);
   return { contender: contender.name, rollouts, turns, wall_s, cpu_ms, peak_mb };
 }
 
-async function perPart(
-  { processes }: Measurable,
+/** Of each part; 0 where there is no process. */
+export async function perPart(
+  pids: Partial<Record<Part, number>>,
   read: (pid: number) => Promise<number>,
 ): Promise<Record<Part, number>> {
   const of = (pid: number | undefined): Promise<number> =>
     pid === undefined ? Promise.resolve(0) : read(pid);
-  const { server, worker, simulator } = processes;
-  return { server: await of(server), worker: await of(worker), simulator: await of(simulator) };
+  return {
+    server: await of(pids.server),
+    worker: await of(pids.worker),
+    simulator: await of(pids.simulator),
+  };
 }
 
 export function median(values: readonly number[]): number {

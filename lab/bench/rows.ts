@@ -6,13 +6,13 @@ import { spawnSync } from 'node:child_process';
 import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { trainerInstall, PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { arrowRows } from '../../src/model/results/arrow/rows.js';
 import type { Row } from '../../src/model/results/row.js';
 import { writeJson } from '../../src/platform/json/kept.js';
 import { END, HEAD } from '../../src/trajectories/arrow/batches.js';
 import { packing } from '../../src/trajectories/arrow/packing.js';
+import { readOptions } from '../options.js';
 
 const REPEATS = 8;
 const TEXT =
@@ -97,13 +97,9 @@ async function write(folder: string, { rows, tokens }: { rows: number; tokens: n
   await writeFile(path.join(folder, 'metrics.json'), JSON.stringify({ counts, files: named }));
 }
 
-const { values } = parseArgs({
-  options: {
-    rows: { type: 'string', default: '32' },
-    tokens: { type: 'string', default: '32768' },
-  },
-});
-const size = { rows: Number(values.rows), tokens: Number(values.tokens) };
+const USAGE = 'node --import tsx lab/bench/rows.ts [--rows N] [--tokens N]';
+const { rows, tokens } = readOptions(USAGE, { rows: 32, tokens: 32_768 });
+const size = { rows, tokens };
 const folder = await mkdtemp(path.join(tmpdir(), 'bench-rows-'));
 try {
   say({ ...size, of: 'generated rows' });

@@ -4,9 +4,15 @@ import { createCode } from '../../src/environments/code/environment.js';
 import { LEVELS, type Level } from '../../src/sandbox/levels.js';
 import { createLocalSandbox } from '../../src/environments/code/local-sandbox.js';
 import { childrenOf } from '../../src/sandbox/watch/process-tree.js';
-import type { Environment, EnvironmentMessage, Metadata } from '../../src/environments/environment.js';
+import type {
+  Environment,
+  EnvironmentMessage,
+  Metadata,
+} from '../../src/environments/environment.js';
 import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { textLog } from '../../src/model/content.js';
+import { median } from './measure.js';
+import { table } from './report.js';
 
 /**
  * The code environment, level by level: a rollout's first turn (which starts an interpreter), the following turns, and
@@ -25,9 +31,6 @@ interface Measured {
   rebuilt_ms: number;
   tree_mb: number;
 }
-
-const median = (values: number[]): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 async function timed(action: () => Promise<unknown>): Promise<number> {
   const began = performance.now();
@@ -96,16 +99,18 @@ for (const level of LEVELS) {
     console.log(`left out ${level}: ${String(error)}`);
   }
 }
-console.log(
-  `\n| level | first turn ms | later turn ms | turn after ${REBUILT_TURNS} lost ones ms | resident MB |`,
-);
-console.log('| --- | ---: | ---: | ---: | ---: |');
-for (const { level, first_ms, turn_ms, rebuilt_ms, tree_mb } of rows) {
-  const figures = [
-    first_ms.toFixed(0),
-    turn_ms.toFixed(2),
-    rebuilt_ms.toFixed(0),
-    tree_mb.toFixed(0),
-  ];
-  console.log(`| ${level} | ${figures.join(' | ')} |`);
-}
+const head = [
+  'level',
+  'first turn ms',
+  'later turn ms',
+  `turn after ${REBUILT_TURNS} lost ones ms`,
+  'resident MB',
+];
+const cells = rows.map(({ level, first_ms, turn_ms, rebuilt_ms, tree_mb }) => [
+  level,
+  first_ms.toFixed(0),
+  turn_ms.toFixed(2),
+  rebuilt_ms.toFixed(0),
+  tree_mb.toFixed(0),
+]);
+console.log(`\n${table(head, cells)}`);

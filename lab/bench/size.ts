@@ -4,16 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { outputsRoot } from '../../src/workers/open-store.js';
-import { startWorkerProcess } from '../bed/worker.js';
 import { createEndedRollouts } from './ended-rollouts.js';
 import type { ClosingTimes, HistorySizes } from './histories.js';
 import { closingTimes, historySizes } from './histories.js';
 import type { Part } from './measure.js';
-import { PARTS } from './measure.js';
+import { perPart } from './measure.js';
 import { cpuMs, peakMb, residentMb } from './process-usage.js';
-import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
-import type { Stack } from './stack.js';
-import { workerConfig } from './stack.js';
+import type { Stack } from '../bed/stack.js';
+import { checkPlayed, startBatch, workerConfig } from './puzzles.js';
 
 /** One large batch on one machine: groups of eight and five turns each, measured in windows. */
 export const SIZE = { rollouts: 10_000, repeats: 8, turns: 5, window: 1000, memory: '1GiB' };
@@ -63,48 +61,41 @@ export async function measureSize(
 ): Promise<SizeRun> {
   const { rollouts, memory } = options;
   const config = workerConfig(stack, { task_queue: 'size', turn_slice: null, memory });
-  const worker = await startWorkerProcess({ directory: stack.folder, config });
-  const pids = { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid };
-  try {
-    await sleep(IDLE_AFTER_MS);
-    const batchId = 'size';
-    const directory = path.join(outputsRoot(config), batchId);
-    const watched = { rollouts, pids, journals: path.join(directory, 'journals'), say };
-    const first = await lookAt(pids, { began: performance.now(), ended: 0 });
-    const handle = await stack.client.workflow.start('rolloutBatch', {
-      workflowId: batchId,
-      taskQueue: 'size',
-      args: [requestOf(stack, rollouts)],
-    });
-    const { result, wall_s, moments } = await watch(handle, watched);
-    checkPlayed(result, rollouts);
-    return {
-      ...options,
-      wall_s,
-      moments: [first, ...moments],
-      peak_mb: await perPart(pids, peakMb),
-      closing: await closingTimes(stack.client),
-      histories: await historySizes(stack.client),
-      files_mb: {
-        database: await megabytes(stack.folder, /^temporal\.db/),
-        journals: await megabytes(watched.journals, /\.jsonl$/),
-        rollouts: await megabytes(directory, /^rollouts\.jsonl$/),
-      },
-    };
-  } finally {
-    await worker.stop();
-  }
+  const worker = await stack.startWorker({ ...config, task_queue: 'size' });
+  const pids = {
+    server: stack.ownServer().pid,
+    worker: worker.pid,
+    simulator: stack.simulator().pid,
+  };
+  await sleep(IDLE_AFTER_MS);
+  const batchId = 'size';
+  const directory = path.join(outputsRoot(config), batchId);
+  const watched = { rollouts, pids, journals: path.join(directory, 'journals'), say };
+  const first = await lookAt(pids, { began: performance.now(), ended: 0 });
+  const handle = await startBatch(stack, {
+    id: batchId,
+    task_queue: 'size',
+    limit: rollouts / SIZE.repeats,
+    num_repeats: SIZE.repeats,
+    max_rollout_turns: SIZE.turns,
+    max_in_flight: MAX_IN_FLIGHT,
+  });
+  const { result, wall_s, moments } = await watch(handle, watched);
+  checkPlayed(result, { rollouts, turns: SIZE.turns });
+  return {
+    ...options,
+    wall_s,
+    moments: [first, ...moments],
+    peak_mb: await perPart(pids, peakMb),
+    closing: await closingTimes(stack.server().client),
+    histories: await historySizes(stack.server().client),
+    files_mb: {
+      database: await megabytes(path.join(stack.directory, 'database'), /^temporal\.db/),
+      journals: await megabytes(watched.journals, /\.jsonl$/),
+      rollouts: await megabytes(directory, /^rollouts\.jsonl$/),
+    },
+  };
 }
-
-const requestOf = ({ samplesFile }: Stack, rollouts: number): unknown => ({
-  samples: { path: path.basename(samplesFile) },
-  limit: rollouts / SIZE.repeats,
-  num_repeats: SIZE.repeats,
-  generation: GENERATION,
-  max_seq_len: MAX_SEQ_LEN,
-  max_rollout_turns: SIZE.turns,
-  max_in_flight: MAX_IN_FLIGHT,
-});
 
 /** Until the result arrives or the time is up. */
 async function watch(
@@ -154,22 +145,6 @@ async function lookAt(
     cpu_ms: await perPart(pids, cpuMs),
     resident_mb: await perPart(pids, residentMb),
   };
-}
-
-async function perPart(pids: PerPart, read: (pid: number) => Promise<number>): Promise<PerPart> {
-  const values = await Promise.all(
-    PARTS.map(async (part) => [part, await read(pids[part])] as const),
-  );
-  return Object.fromEntries(values) as PerPart;
-}
-
-/** The measured batch must be the requested one. */
-function checkPlayed({ counts, metrics }: BatchResult, rollouts: number): void {
-  const turns = metrics['total_turns'];
-  if (counts.completed !== rollouts || turns !== rollouts * SIZE.turns)
-    throw new Error(
-      `expected ${rollouts} rollouts of ${SIZE.turns} turns, got ${JSON.stringify(counts)} and ${turns} turns`,
-    );
 }
 
 async function megabytes(directory: string, names: RegExp): Promise<number> {

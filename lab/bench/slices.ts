@@ -3,7 +3,7 @@ import { startEmpty } from './contenders.js';
 import { measure } from './measure.js';
 import type { SlicedRuns } from './report.js';
 import { AT_ONCE, SLICED, TURNS } from './scenario.js';
-import type { Stack } from './stack.js';
+import type { Stack } from '../bed/stack.js';
 
 const FIRST_BATCH = { rollouts: 128, rollouts_per_slice: 64, max_in_flight: 128, turn_ms: 0 };
 

@@ -5,7 +5,8 @@ import { keepEngine } from '../../test/interop/engine-process.js';
 import type { Said, TensorTrainer } from '../../test/interop/tensor-trainer.js';
 import { startTensorTrainer } from '../../test/interop/tensor-trainer.js';
 import { makeCheckpoint } from '../../test/interop/torch-logprobs.js';
-import { machine } from './report.js';
+import { median } from './measure.js';
+import { machine, table } from './report.js';
 
 /**
  * Seconds for which streams of a real vLLM stand still while a trainer sends its weights: by `policy.transfer`, and by a
@@ -79,18 +80,13 @@ function openStreams(base_url: string) {
         const within = times.slice(first - 1, last === -1 ? undefined : last);
         return Math.max(...within.slice(1).map((at, i) => at - within[i]!));
       });
-      return middle(gaps);
+      return median(gaps);
     },
     end: async () => {
       ending.abort();
       await Promise.all(open);
     },
   };
-}
-
-function middle(numbers: readonly number[]): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? NaN;
 }
 
 const seconds = (s: number): string => s.toFixed(2);
@@ -137,14 +133,20 @@ async function main(): Promise<void> {
       const stalls = times.map((one) => streams.stall(one));
       const walls = times.map(({ began, ended }) => ended - began);
       const paused = said.map(({ paused_s = NaN }) => paused_s);
-      const figures = [middle(paused), middle(stalls), Math.max(...stalls), middle(walls)];
-      return `| ${way} | ${said.length} | ${figures.map(seconds).join(' | ')} |`;
+      const figures = [median(paused), median(stalls), Math.max(...stalls), median(walls)];
+      return [way, String(said.length), ...figures.map(seconds)];
     });
     await streams.end();
     await trainer.end();
-    console.log(
-      `${machine()}.\n\n| way | updates | paused, median s | streams stand still, median s | longest s | whole update, median s |\n| --- | ---: | ---: | ---: | ---: | ---: |\n${rows.join('\n')}`,
-    );
+    const head = [
+      'way',
+      'updates',
+      'paused, median s',
+      'streams stand still, median s',
+      'longest s',
+      'whole update, median s',
+    ];
+    console.log(`${machine()}.\n\n${table(head, rows)}`);
   } finally {
     await bed.end();
     await engine.end();

@@ -1,3 +1,4 @@
+import type { CutProxy } from '../bed/cut-proxy.js';
 import type { ChaosFault } from './fault.js';
 import { down, fault, frozen } from './fault.js';
 import type { Target } from './target.js';
@@ -10,26 +11,32 @@ const LOST_ANSWERS = 5;
 const BASE = { interrupts: 'streams_while_held', part: 'store', store: 'postgres' } as const;
 const HELD = { ...BASE, hold_ms: 3000 } as const;
 
+const onProxies =
+  (change: (proxy: CutProxy) => void) =>
+  (target: Target): void => {
+    databaseOf(target).proxies.forEach(change);
+  };
+
 export const DATABASE_FAULTS: readonly ChaosFault[] = [
   down('database-kill', { ...BASE, of: databaseOf, short: 'alone' }),
   frozen('database-stop', { ...HELD, of: databaseOf }),
   fault('database-cut-off', {
     ...HELD,
-    apply: (target) => {
-      databaseOf(target).cutOff();
-    },
-    lift: (target) => {
-      databaseOf(target).letThrough();
-    },
+    apply: onProxies((proxy) => {
+      proxy.close();
+    }),
+    lift: onProxies((proxy) => {
+      proxy.open();
+    }),
   }),
   fault('lost-answers', {
     ...HELD,
-    apply: (target) => {
-      databaseOf(target).loseAnswers(LOST_ANSWERS);
-    },
-    lift: (target) => {
-      databaseOf(target).loseAnswers(0);
-    },
+    apply: onProxies((proxy) => {
+      proxy.cutAnswers(LOST_ANSWERS);
+    }),
+    lift: onProxies((proxy) => {
+      proxy.cutAnswers(0);
+    }),
     short: 'alone',
   }),
 ];

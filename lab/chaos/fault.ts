@@ -1,6 +1,7 @@
+import type { Freezing } from '../bed/freezing.js';
 import type { Interrupts } from './bounds.js';
 import type { StoreKind } from './stores.js';
-import type { Stoppable, Target } from './target.js';
+import type { Killable, Target } from './target.js';
 
 export interface ChaosFault {
   name: string;
@@ -40,7 +41,7 @@ export const fault = (
 /** A process is frozen for a while. */
 export const frozen = (
   name: string,
-  { of, ...facts }: Facts & { of: (target: Target) => Stoppable },
+  { of, ...facts }: Facts & { of: (target: Target) => Freezing },
 ): ChaosFault =>
   fault(name, {
     apply: (target) => {
@@ -58,10 +59,7 @@ const DOWN_MS = 1000;
 /** A process is killed, and started again after a while. */
 export const down = (
   name: string,
-  {
-    of,
-    ...facts
-  }: Facts & { of: (target: Target) => { kill(): Promise<void>; start(): Promise<void> } },
+  { of, ...facts }: Facts & { of: (target: Target) => Pick<Killable, 'kill' | 'start'> },
 ): ChaosFault =>
   fault(name, {
     apply: (target) => of(target).kill(),

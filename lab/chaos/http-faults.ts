@@ -15,7 +15,12 @@ const injected = (
   name: string,
   { spec, ...more }: { spec: Spec } & Partial<ChaosFault> & { interrupts: Interrupts },
 ): ChaosFault =>
-  fault(name, { hits: 3, apply: ({ engine }) => engine.inject(spec), part: 'engine', ...more });
+  fault(name, {
+    hits: 3,
+    apply: ({ engine }) => engine.process().inject(spec),
+    part: 'engine',
+    ...more,
+  });
 
 const TWICE = { times: 2 };
 
@@ -23,7 +28,7 @@ const TWICE = { times: 2 };
 const onOneRollout =
   (spec: Spec): ChaosFault['apply'] =>
   ({ engine, index }) =>
-    engine.inject({ ...spec, match: `/${index}-` });
+    engine.process().inject({ ...spec, match: `/${index}-` });
 
 export const HTTP_FAULTS: readonly ChaosFault[] = [
   injected('refused', {

@@ -1,5 +1,4 @@
-import path from 'node:path';
-import { readRows } from '../bed/batch.js';
+import { rowsOf } from '../bed/batch.js';
 import type { LabelReport } from '../bed/policy-labels.js';
 import type { Played } from './played.js';
 
@@ -8,8 +7,7 @@ export async function judgeBatch(
   folder: string,
   { rows_expected, labels }: { rows_expected: number; labels: LabelReport },
 ): Promise<Played> {
-  const of = (name: string) => readRows(path.join(folder, name));
-  const [rows, failures] = [await of('rollouts.jsonl'), await of('failures.jsonl')];
+  const { rollouts: rows, failures } = await rowsOf(folder);
   const ids = [...rows, ...failures].map(({ rollout_id }) => rollout_id);
   return {
     name: 'batch',

@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { describeError } from '../../src/platform/errors.js';
-import { startRecoveryBed } from '../bed/bed.js';
 import { tokenLimit } from './bounds.js';
 import type { ChaosFault } from './fault.js';
 import { FAULTS } from './faults.js';
@@ -8,7 +7,7 @@ import { interruptedBy, measure } from './measurement.js';
 import { playDay } from './day/play.js';
 import { playKills } from './kills/play.js';
 import type { Options } from './options.js';
-import { USAGE, readOptions } from './options.js';
+import { USAGE, chaosOptions } from './options.js';
 import { playBare } from './play-bare.js';
 import type { Play, Stage } from './play-durable.js';
 import { openStage, playDurable } from './play-durable.js';
@@ -17,7 +16,7 @@ import { judged, lineOf, summarized, tableOf } from './report.js';
 import type { Moment } from './schedule.js';
 import { scheduleOf } from './schedule.js';
 import type { StoredBed } from './stores.js';
-import { inFiles, inPostgres } from './stores.js';
+import { startStoredBed } from './stores.js';
 import type { Workload } from './workload.js';
 import {
   FIRST_TOKEN_TIMEOUT_S,
@@ -120,16 +119,16 @@ async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_pl
     } catch (error) {
       not_played.push({ name, reason: describeError(error) });
       say(`${name}: ${describeError(error)}`);
-      await stage.end();
+      await stage.bed.end();
       stage = null;
     }
   }
-  await stage?.end();
+  await stage?.bed.end();
   return { faults, not_played };
 }
 
-async function startBed({ workload, options }: Plan): Promise<StoredBed> {
-  const bed = {
+const startBed = ({ workload, options }: Plan): Promise<StoredBed> =>
+  startStoredBed(options.store, {
     own_server: true,
     name: 'chaos',
     // A fault that fills the disk must hit only the store, so the worker's log goes through a pipe.
@@ -140,16 +139,10 @@ async function startBed({ workload, options }: Plan): Promise<StoredBed> {
       first_token_timeout: `${FIRST_TOKEN_TIMEOUT_S}s`,
       idle_timeout: `${IDLE_TIMEOUT_S}s`,
     },
-  };
-  return options.store === 'file' ? inFiles(await startRecoveryBed(bed)) : await inPostgres(bed);
-}
+  });
 
 async function main(): Promise<void> {
-  if (process.argv.includes('--help')) {
-    console.log(USAGE);
-    return;
-  }
-  const options = readOptions(process.argv.slice(2));
+  const options = chaosOptions();
   const { short, seed, only, store } = options;
   const workload = short ? SHORT : LONG;
   const faults = FAULTS.filter(

@@ -1,10 +1,9 @@
 import type { JournalLine } from '../../src/model/journal.js';
-import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
+import { askedAgain } from '../bed/asked-again.js';
 import type { Interrupted, Interrupts } from './bounds.js';
 import { UNJOURNALLED_S } from './bounds.js';
 import type { Stream } from './request-streams.js';
 import { openBetween, sentAfter } from './request-streams.js';
-import { openAnswer } from '../../src/model/journal/open-answers.js';
 
 /** A fault that struck, in milliseconds since the epoch. */
 export interface Hit {
@@ -48,7 +47,7 @@ export function measure(evidence: Evidence): Measurement {
   return {
     rollouts_lost: requested - placesIn(rollouts).size,
     rows_duplicated: rollouts.length + failures.length - placesIn([...rollouts, ...failures]).size,
-    turns_generated_twice: turnsGeneratedTwice(streams, journals),
+    turns_generated_twice: askedAgain(streams, journals).length,
     tokens_sampled_twice: tokensSampledTwice(streams),
     recovery_s: recoverySeconds(evidence),
   };
@@ -99,31 +98,6 @@ function interruptions({ streams, hits, interrupts }: Evidence): Interruption[] 
         })),
       );
   }
-}
-
-export function turnsGeneratedTwice(
-  streams: readonly Stream[],
-  journals: Evidence['journals'],
-): number {
-  const inherited = new Map(
-    [...journals].flatMap(([rollout, lines]) =>
-      inheritedTurns(lines).map(({ writer, turns }) => [`${rollout} ${writer}`, turns] as const),
-    ),
-  );
-  return streams.filter(
-    ({ rollout_id, writer, turn }) => turn < (inherited.get(`${rollout_id} ${writer}`) ?? 0),
-  ).length;
-}
-
-/** How many complete generations each attempt found when it claimed the journal. */
-function inheritedTurns(lines: readonly JournalLine[]): { writer: string; turns: number }[] {
-  const trajectory = emptyTrajectory();
-  return lines.flatMap((line) => {
-    applyLine(trajectory, line);
-    if (line.kind !== 'claim') return [];
-    const open = openAnswer(trajectory);
-    return [{ writer: line.writer, turns: trajectory.turns.length + (open.line === null ? 0 : 1) }];
-  });
 }
 
 /**

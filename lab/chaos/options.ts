@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
-import type { StoreKind } from './stores.js';
+import { readOptions, wrongUsage } from '../options.js';
+import { storeNamed } from './stores.js';
 
 export const USAGE = `npm run chaos -- [kills] [day] [--short] [--store KIND] [--seed N] [--only TEXT] [--json [FILE]]
 
@@ -12,74 +13,29 @@ export const USAGE = `npm run chaos -- [kills] [day] [--short] [--store KIND] [-
   --only TEXT    only faults whose name contains TEXT, or one of several with commas between them
   --json [FILE]  the report as JSON into a file; without one, or with -, as the last line on stdout`;
 
-export interface Options {
-  parts: Parts;
-  short: boolean;
-  store: StoreKind;
-  seed: number;
-  only: string;
-  /** A file; `-` for stdout; null: none. */
-  json: string | null;
-}
-
 /** Which are played: the faults, the kills of `npm start`, an operator's day. */
-export interface Parts {
-  faults: boolean;
-  kills: boolean;
-  day: boolean;
-}
+type Part = 'faults' | 'kills' | 'day';
 
-/** Throws the usage if the arguments are invalid. */
-export function readOptions(args: readonly string[]): Options {
-  const options: Options = {
-    parts: { faults: true, kills: true, day: true },
-    short: false,
-    store: 'file',
-    seed: randomInt(1_000_000),
-    only: '',
-    json: null,
-  };
-  const rest = [...args];
-  const named: (keyof Parts)[] = [];
-  const value = (): string | null => {
-    const [next] = rest;
-    return next === undefined || next.startsWith('--') ? null : (rest.shift() ?? null);
-  };
-  while (rest.length > 0) {
-    const name = rest.shift();
-    if (name === 'kills' || name === 'day') named.push(name);
-    else if (name === '--short') options.short = true;
-    else if (name === '--store') options.store = storeFrom(value());
-    else if (name === '--json') options.json = value() ?? '-';
-    else if (name === '--only') options.only = value() ?? wrong('--only: expected a text');
-    else if (name === '--seed') options.seed = seedFrom(value());
-    else wrong(`unknown option ${name ?? ''}`);
-  }
+export type Options = ReturnType<typeof chaosOptions>;
+
+export function chaosOptions() {
+  // Its value may be left out.
+  const args = process.argv.slice(2).flatMap((arg, i, all) => {
+    const next = all[i + 1] ?? '--';
+    return arg === '--json' && next.startsWith('--') ? [arg, '-'] : [arg];
+  });
+  const { words, store, ...options } = readOptions(
+    USAGE,
+    { short: false, store: 'file', seed: randomInt(1_000_000), only: '', json: null },
+    args,
+  );
+  const unknown = words.find((word) => word !== 'kills' && word !== 'day');
+  if (unknown !== undefined) wrongUsage(USAGE, `expected kills or day, got ${unknown}`);
   const isChosen = options.short || options.only !== '';
-  if (isChosen && named.length > 0)
-    wrong(`${named.join(' ')}: expected neither --short nor --only`);
-  return { ...options, parts: partsOf(named, isChosen) };
-}
-
-function partsOf(named: readonly (keyof Parts)[], isChosen: boolean): Parts {
-  const isMeant = (part: keyof Parts): boolean =>
-    named.length === 0 ? !isChosen : named.includes(part);
-  return { faults: named.length === 0, kills: isMeant('kills'), day: isMeant('day') };
-}
-
-function storeFrom(text: string | null): StoreKind {
-  return text === 'file' || text === 'postgres'
-    ? text
-    : wrong(`--store: expected file or postgres, got ${text ?? 'nothing'}`);
-}
-
-function seedFrom(text: string | null): number {
-  const seed = Number(text ?? NaN);
-  return Number.isSafeInteger(seed) && seed >= 0
-    ? seed
-    : wrong(`--seed: expected a whole number, got ${text ?? 'nothing'}`);
-}
-
-function wrong(problem: string): never {
-  throw new Error(`${problem}\n\n${USAGE}`);
+  if (isChosen && words.length > 0)
+    wrongUsage(USAGE, `${words.join(' ')}: expected neither --short nor --only`);
+  const plays = (part: Part): boolean =>
+    words.length > 0 ? words.includes(part) : part === 'faults' || !isChosen;
+  const parts = { faults: plays('faults'), kills: plays('kills'), day: plays('day') };
+  return { ...options, parts, store: storeNamed(USAGE, store) };
 }

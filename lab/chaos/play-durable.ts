@@ -1,8 +1,10 @@
 import type { KeptWorker } from '../bed/kept-worker.js';
 import type { RecoveryBed } from '../bed/bed.js';
+import { freezing } from '../bed/freezing.js';
 import { requestLogOf } from '../bed/simulator.js';
 import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
+import type { JournalTexts } from '../bed/journal-texts.js';
+import { linesOf } from '../bed/journal-texts.js';
 import type { ChaosFault } from './fault.js';
 import { followLog } from './log-follower.js';
 import type { Evidence } from './measurement.js';
@@ -26,7 +28,7 @@ export async function openStage(start: () => Promise<StoredBed>): Promise<Stage>
   try {
     return { ...stored, worker: await stored.bed.startWorker(STORE, WORKER) };
   } catch (error) {
-    await stored.end();
+    await stored.bed.end();
     throw error;
   }
 }
@@ -67,7 +69,7 @@ export async function playDurable({ stage, fault, moments, workload }: Play): Pr
     evidence: {
       ...{ rollouts, failures, streams, hits },
       requested: workload.rollouts,
-      journals: linesOf(await store.journals()),
+      journals: linesOfAll(await store.journals()),
       interrupts: fault.interrupts,
     },
     cost: {
@@ -79,39 +81,14 @@ export async function playDurable({ stage, fault, moments, workload }: Play): Pr
 }
 
 /** The parts that all contenders share. */
-export function partsOf(bed: RecoveryBed): Pick<Target, 'engine' | 'server'> {
-  const signal = (pid: number, name: NodeJS.Signals): void => {
-    process.kill(pid, name);
-  };
-  return {
-    engine: {
-      kill: () => bed.killSimulator(),
-      start: () => bed.startSimulator(),
-      inject: (spec) => bed.simulator().inject(spec),
-      pause: () => {
-        signal(bed.simulator().pid, 'SIGSTOP');
-      },
-      resume: () => {
-        signal(bed.simulator().pid, 'SIGCONT');
-      },
-    },
-    server: {
-      kill: () => bed.killServer(),
-      start: () => bed.startServer(),
-      pause: () => {
-        signal(bed.ownServer().pid, 'SIGSTOP');
-      },
-      resume: () => {
-        signal(bed.ownServer().pid, 'SIGCONT');
-      },
-    },
-  };
-}
+export const partsOf = (bed: RecoveryBed): Pick<Target, 'engine' | 'server'> => ({
+  engine: bed.engines[0]!,
+  server: {
+    kill: bed.killServer,
+    start: bed.startServer,
+    ...freezing(() => bed.ownServer().pid),
+  },
+});
 
-export const linesOf = (journals: Map<string, string>): Map<string, JournalLine[]> =>
-  new Map(
-    [...journals].map(([rollout, text]) => {
-      const lines = text.split('\n').map(parseLine);
-      return [rollout, lines.filter((line) => line !== null)];
-    }),
-  );
+export const linesOfAll = (journals: JournalTexts): Map<string, JournalLine[]> =>
+  new Map([...journals].map(([rollout, text]) => [rollout, linesOf(text)]));

@@ -6,25 +6,20 @@ import { openBatchClient } from '../../src/client/batch-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import { connectStream } from '../../src/client/stream-client.js';
 import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
+import { startLoneServer } from '../../lab/bed/stack.js';
 import { operatorOf, taskAt } from '../../lab/bed/operator.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 describe('a workflow whose task fails', { concurrency: 4 }, () => {
-  let directory: TemporaryDirectory;
   let server: OwnServer;
   let client: BatchClient;
   before(async () => {
-    directory = await makeTemporaryDirectory('failing-task');
-    server = await startOwnServer({ directory: directory.path, db_file: null });
+    server = await startLoneServer('failing-task');
     client = openBatchClient(onLoopback(server));
   });
   after(async () => {
     await client.close();
     await server.stop();
-    await directory.remove();
   });
 
   const nextTask = async (queue: string): Promise<Uint8Array> => {

@@ -16,9 +16,7 @@ import { trainerInstall } from '../../src/dev/trainer-example.js';
 import { livingWorkers } from '../../src/temporal/pollers.js';
 import { foreignPolicy, reachPolicies } from '../../src/workers/policies.js';
 import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { startLoneServer } from '../../lab/bed/stack.js';
 import { startAsked } from '../harness/python-asked.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
@@ -33,15 +31,13 @@ const skip = existsSync(trainerInstall(process.env).stamp)
 const log = pino({ level: 'silent' });
 
 describe('an id that another deployment in the namespace has', () => {
-  let directory: TemporaryDirectory;
   let server: OwnServer;
   let batches: BatchClient;
   let stream: StreamClient;
   let policy: PolicyClient;
 
   before(async () => {
-    directory = await makeTemporaryDirectory('one-deployment');
-    server = await startOwnServer({ directory: directory.path, db_file: null });
+    server = await startLoneServer('one-deployment');
     const { workflow } = server.client;
     const theirs = { taskQueue: THEIRS };
     await workflow.start('rolloutBatch', { ...theirs, workflowId: 'step-1', args: [REQUEST] });
@@ -55,7 +51,6 @@ describe('an id that another deployment in the namespace has', () => {
   after(async () => {
     await Promise.all([batches.close(), stream.close(), policy.close()]);
     await server.stop();
-    await directory.remove();
   });
 
   const eventsOf = async (id: string): Promise<number> => {

@@ -17,9 +17,7 @@ import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
 import { answered, onLoopback, silenceOf, updated } from '../../src/client/server.js';
 import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { startLoneServer } from '../../lab/bed/stack.js';
 import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 const NO_WORKER = 'no worker answers for b; is one running on its task queue?';
@@ -175,19 +173,16 @@ test('a server that cannot be reached is waited for with the last reason, in the
 });
 
 describe('a look at a batch', () => {
-  let directory: TemporaryDirectory;
   let server: OwnServer;
   let client: BatchClient;
   before(async () => {
-    directory = await makeTemporaryDirectory('server');
-    server = await startOwnServer({ directory: directory.path, db_file: null });
+    server = await startLoneServer('server');
     client = openBatchClient(onLoopback(server));
     await server.client.workflow.start('rolloutBatch', { workflowId: 'b', taskQueue: 'q' });
   });
   after(async () => {
     await client.close();
     await server.stop();
-    await directory.remove();
   });
 
   test('asks for a worker where nobody polls the task queue', async () => {

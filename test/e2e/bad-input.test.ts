@@ -11,13 +11,13 @@ import { BY_HAND, FEW_UNREADABLE, payload } from '../fakes/hostile-inputs.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import {
   failedTasksOf,
   sending,
   signalUnreadably,
   updateUnreadably,
-} from '../../lab/bed/unreadable.js';
+} from '../../lab/chaos/day/unreadable.js';
 import { eventually, within } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'bad-input';
@@ -39,7 +39,6 @@ describe('what a client sends', () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });

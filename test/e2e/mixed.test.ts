@@ -15,7 +15,7 @@ import type { Sample } from '../../src/model/sample.js';
 import { signalTo } from '../../src/sandbox/watch/process-tree.js';
 import { fieldIn } from '../../src/model/foreign-object.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';
-import { copyJournals } from '../harness/journal-copies.js';
+import { copyJournals } from '../../lab/bed/journal-copies.js';
 import { descendantsWith, isRunning } from '../../lab/bed/process-tree.js';
 import type { PythonServer } from '../harness/python-server.js';
 import { startPythonServer } from '../harness/python-server.js';

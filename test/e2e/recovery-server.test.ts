@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { BatchOutcome } from '../../lab/bed/batch.js';
-import type { JournalsCopy } from '../harness/journal-copies.js';
-import { copyJournals } from '../harness/journal-copies.js';
+import type { JournalsCopy } from '../../lab/bed/journal-copies.js';
+import { copyJournals } from '../../lab/bed/journal-copies.js';
 import type { RecoveryBed } from '../../lab/bed/bed.js';
 import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import {
@@ -62,7 +62,7 @@ describe('a batch whose Temporal server is killed', () => {
       await untilTurn(Math.ceil(0.4 * countTurns(undisturbed)));
       await bed.killServer();
       const copy = await copyJournals(bed.storeRoot('deleted'), BATCH);
-      await bed.deleteDatabase();
+      await bed.loseDatabase();
       await bed.startServer();
       await assert.rejects(batch.handle().describe(), { name: 'WorkflowNotFoundError' });
       await batch.start(REQUEST);

@@ -9,7 +9,7 @@ import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { StreamToTest } from '../../lab/bed/stream.js';
 import { faultOf, openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'stream';
@@ -25,7 +25,6 @@ describe('a stream', { concurrency: 4 }, () => {
         default: { ...settings, thinking_tokens: 8 },
         slow: { ...settings, thinking_tokens: 150, tokens_per_second: 20 },
       }),
-      environments: PUZZLES,
     });
   });
   after(() => bed.end());

@@ -12,7 +12,7 @@ import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Temporal } from '../harness/temporal-command.js';
 import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'ways-in';
@@ -28,7 +28,6 @@ describe('a batch', () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation: await bed.simulate({ default: { thinking_tokens: 4, skill: 0, seed: 1 } }),
-      environments: PUZZLES,
     });
     input = path.join(bed.directory, 'batch.json');
     await writeFile(input, JSON.stringify(puzzleRequest({ samples: 2, num_repeats: 2 })));

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
 import { Semantics } from '../../src/model/semantics.js';
-import { parseLine } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import type { Author } from './journal-lines.js';
@@ -128,10 +127,3 @@ export const arbitraryText: fc.Arbitrary<string> = arbitraryLines.chain((lines) 
     .map((tears) => Buffer.concat(lines.map((line, i) => bytesOf(line).subarray(0, tears[i]))))
     .map((bytes) => bytes.toString('utf8'));
 });
-
-export function linesOf(text: string): JournalLine[] {
-  return text
-    .split('\n')
-    .map(parseLine)
-    .filter((line) => line !== null);
-}

@@ -7,7 +7,8 @@ import type { TestContext } from 'node:test';
 import { after, describe } from 'node:test';
 import pg from 'pg';
 import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
+import { isJournalCommit } from '../../lab/bed/postgres-bed.js';
+import { linesOf } from '../../lab/bed/journal-texts.js';
 import { migratePostgres, openPostgresStore } from '../../src/trajectories/postgres/open.js';
 import type { OpenStore, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { CutProxy } from '../../lab/bed/cut-proxy.js';
@@ -148,10 +149,7 @@ export async function postgresStore(
         `select lines from "${schema}".journal where rollout = $1 order by n`,
         [`${BATCH}/0-0`],
       );
-      return rows
-        .flatMap(({ lines }) => String(lines).split('\n'))
-        .map(parseLine)
-        .filter((line) => line !== null);
+      return linesOf(rows.map(({ lines }) => String(lines)).join('\n'));
     },
     putLines: async (lines) => {
       const rows = lines.map((line) =>
@@ -169,9 +167,6 @@ export async function postgresStore(
     },
   };
 }
-
-/** The driver's message for a commit: a prepared statement, by name. */
-export const isJournalCommit = (bytes: Buffer): boolean => bytes.includes('journal_insert');
 
 /** Its `url` leads through a proxy. */
 export async function throughProxy(

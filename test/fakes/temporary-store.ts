@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
+import { linesOf } from '../../lab/bed/journal-texts.js';
 import type { Formats } from '../../src/model/results/arrow/formats.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
@@ -44,11 +44,7 @@ export async function temporaryStore(
     store: open(root),
     elsewhere: () => open(root),
     journalFile,
-    journalLines: async () =>
-      (await readFile(journalFile(), 'utf8'))
-        .split('\n')
-        .map(parseLine)
-        .filter((line) => line !== null),
+    journalLines: async () => linesOf(await readFile(journalFile(), 'utf8')),
   };
 }
 

@@ -16,9 +16,8 @@ import type {
 } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { Fault } from '../../src/model/faults.js';
-import type { Entry, RolloutSettings } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
-import type { JournalLine } from '../../src/model/journal.js';
+import { linesOf } from '../../lab/bed/journal-texts.js';
+import type { Entry, JournalLine, RolloutSettings } from '../../src/model/journal.js';
 import { waitedFor } from '../../src/model/journal/standing.js';
 import type { Pool } from '../../src/sampling/call.js';
 import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
@@ -266,11 +265,7 @@ async function openLife(
         headers: { ...headers, ...init.headers },
         body: typeof body === 'string' ? body : JSON.stringify(body),
       }),
-    lines: async () =>
-      (await readFile(journalFile(row), 'utf8'))
-        .split('\n')
-        .map(parseLine)
-        .filter((line) => line !== null),
+    lines: async () => linesOf(await readFile(journalFile(row), 'utf8')),
   };
 }
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { exampleCommand, LEARNING_EXAMPLE, learningInstall } from '../../lab/demos/learning/example.js';
+import {
+  exampleCommand,
+  LEARNING_EXAMPLE,
+  learningInstall,
+} from '../../lab/demos/learning/example.js';
 
 /** Why the example that learns cannot run here; false: it can. */
 export const noLearningExample: string | false = existsSync(learningInstall(process.env).stamp)

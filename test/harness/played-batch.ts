@@ -9,7 +9,7 @@ import { outputsRoot } from '../../src/workers/open-store.js';
 import { createParts } from '../../src/workers/parts.js';
 import { mockAttempt } from '../fakes/activity-bench.js';
 import type { BatchOutcome, WorkflowFailure } from '../../lab/bed/batch.js';
-import { readRows } from '../../lab/bed/batch.js';
+import { rowsOf } from '../../lab/bed/batch.js';
 import type { WorkerConfig } from '../../lab/bed/worker.js';
 
 /** A worker's activities over its own parts and store, called in the order in which the workflows call them. */
@@ -47,13 +47,7 @@ export async function createPlayer(settings: WorkerConfig): Promise<Player> {
           failure: failureOf(error),
         }),
       );
-      const rows = (name: string) => readRows(path.join(outputsRoot(config), batch_id, name));
-      return {
-        batch_id,
-        ...end,
-        rollouts: await rows('rollouts.jsonl'),
-        failures: await rows('failures.jsonl'),
-      };
+      return { batch_id, ...end, ...(await rowsOf(path.join(outputsRoot(config), batch_id))) };
     },
     close: () => parts.close(),
   };

@@ -1,14 +1,13 @@
 /** Several batches at an engine with eight places, and how many of its answers each gets. */
-import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
+import { linesOf, textsInFolder } from '../../lab/bed/journal-texts.js';
 import type { StartedBatch } from '../../lab/bed/batch.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from './testbed.js';
-import { PUZZLES, startTestbed } from './testbed.js';
+import { startTestbed } from './testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 export const QUEUE = 'shares';
@@ -40,7 +39,6 @@ export function sharesBed(): SharesBed {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
       worker: { heartbeat_timeout: '5s', max_generations: SLOTS },
     });
   });
@@ -51,18 +49,9 @@ export function sharesBed(): SharesBed {
       ...puzzleRequest({ samples: MANY, num_repeats: 1 }, { max_rollout_turns: 5 }),
       ...change,
     });
-  const linesOf = async (id: string): Promise<JournalLine[]> => {
-    const folder = path.join(bed.store_root, id, 'journals');
-    const lines: JournalLine[] = [];
-    for (const file of await readdir(folder).catch(() => []))
-      for (const line of (await readFile(path.join(folder, file), 'utf8'))
-        .split('\n')
-        .map(parseLine))
-        if (line !== null) lines.push(line);
-    return lines;
-  };
   const timesOf = async (id: string, kind: JournalLine['kind']): Promise<number[]> =>
-    (await linesOf(id))
+    [...(await textsInFolder(path.join(bed.store_root, id, 'journals'))).values()]
+      .flatMap(linesOf)
       .flatMap((line) => (line.kind === kind ? [line.at] : []))
       .sort((a, b) => a - b);
   const untilPlayed = (id: string, least: number): Promise<true> =>

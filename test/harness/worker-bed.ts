@@ -1,8 +1,7 @@
 import { after, before } from 'node:test';
 import type { TestServer } from '../../lab/bed/server.js';
-import { startTestServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import type { Stack } from '../../lab/bed/stack.js';
+import { startStack } from '../../lab/bed/stack.js';
 import type { WorkerConfig, WorkerOptions } from '../../lab/bed/worker.js';
 import { startWorkerProcess } from '../../lab/bed/worker.js';
 
@@ -21,31 +20,21 @@ export interface WorkerBed {
 
 /** For tests of how workers start: a server and a folder for those of one `describe`. */
 export function workerBed(name: string, task_queue: string): WorkerBed {
-  let directory: TemporaryDirectory;
-  let server: TestServer;
+  let stack: Stack;
   before(async () => {
-    directory = await makeTemporaryDirectory(name);
-    server = await startTestServer({ directory: directory.path });
+    stack = await startStack({ name, replicas: 0 });
   });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
+  after(() => stack.end());
+  const nobody = { kind: 'vllm' as const, base_urls: ['http://127.0.0.1:9/v1'] };
   return {
-    directory: () => directory.path,
-    server: () => server,
-    config: (change = {}) => ({
-      temporal: { address: server.address, namespace: server.namespace, task_queue },
-      store: { kind: 'file', root: directory.path },
-      inputs_dir: directory.path,
-      generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-      ...change,
-    }),
+    directory: () => stack.directory,
+    server: () => stack.server(),
+    config: (change = {}) =>
+      stack.settings(task_queue, { generation: { default: nobody }, ...change }),
     refusal: async (worker_name, options) => {
       try {
         const worker = await startWorkerProcess({
-          directory: directory.path,
+          directory: stack.directory,
           name: worker_name,
           ...options,
         });

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { readJournal } from '../../lab/bed/batch.js';
-import { copyJournals } from '../harness/journal-copies.js';
+import { copyJournals } from '../../lab/bed/journal-copies.js';
 import type { RecoveryBed } from '../../lab/bed/bed.js';
 import { startRecoveryBed } from '../../lab/bed/bed.js';
 import { assertNotGeneratedAgain, createTurnClock } from '../harness/recovery-runs.js';
@@ -99,7 +99,7 @@ describe('programs whose Temporal server loses its database', () => {
       await untilCall(2 * REPEATS + 1);
       await bed.killServer();
       const copy = await copyJournals(bed.storeRoot('lost'), BATCH);
-      await bed.deleteDatabase();
+      await bed.loseDatabase();
       await bed.startServer();
       await assert.rejects(batch.handle().describe(), { name: 'WorkflowNotFoundError' });
       await batch.start(request);

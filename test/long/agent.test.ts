@@ -5,8 +5,8 @@ import { createServer, type AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { BatchOutcome } from '../../lab/bed/batch.js';
 import { readJournal, startBatch } from '../../lab/bed/batch.js';
-import type { Testbed, TestbedWorker } from '../harness/testbed.js';
-import type { WorkerProcess } from '../../lab/bed/worker.js';
+import type { Testbed } from '../harness/testbed.js';
+import type { WorkerConfig, WorkerProcess } from '../../lab/bed/worker.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 import type { AgentService, Running } from '../servers/agent-service.js';
@@ -105,7 +105,7 @@ describe('programs that own their loop', () => {
   let bed: Testbed;
   let service: AgentService;
   let judgeServer: JsonServer;
-  let generation: TestbedWorker['generation'];
+  let generation: WorkerConfig['generation'];
   let worker: WorkerProcess;
   let port = 0;
 

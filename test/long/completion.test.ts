@@ -5,7 +5,7 @@ import type { BatchOutcome } from '../../lab/bed/batch.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'completion';
 
@@ -20,7 +20,6 @@ describe('a batch of completion policy min_k', () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });

@@ -1,17 +1,13 @@
 /** What workers, boards and clients ask again and again, a day's worth of it, played faster: nothing of it stays anywhere. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
-import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backlogOf, lastSign } from '../../src/temporal/pollers.js';
 import { clockAhead } from '../../src/temporal/server-clock.js';
 import { reachStuck } from '../../src/workers/stuck.js';
-import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { startWorkerProcess } from '../../lab/bed/worker.js';
+import type { Stack } from '../../lab/bed/stack.js';
+import { startStack } from '../../lab/bed/stack.js';
 
 const DAY_S = 24 * 3600;
 /** How long a worker's day takes here. */
@@ -29,29 +25,19 @@ const residentBytes = (pid: number): number =>
   1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 
 describe('a day', () => {
-  let directory: TemporaryDirectory;
-  let server: OwnServer;
+  let stack: Stack;
   before(async () => {
-    directory = await makeTemporaryDirectory('day-of-calls');
-    server = await startOwnServer({ directory: directory.path, db_file: null });
+    const name = 'day-of-calls';
+    stack = await startStack({ name, own_server: true, in_memory: true, replicas: 0 });
   });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
+  after(() => stack.end());
 
   test('of an idle worker leaves no open file, and next to no memory, in it and in the server', async () => {
-    const { address, namespace, pid } = server;
-    const worker = await startWorkerProcess({
-      directory: directory.path,
+    const { pid } = stack.ownServer();
+    const worker = await stack.startWorker({
+      task_queue: QUEUE,
       env: { NODE_OPTIONS: `--import=${FASTER}` },
-      config: {
-        temporal: { address, namespace, task_queue: QUEUE },
-        store: { kind: 'file', root: path.join(directory.path, 'store') },
-        inputs_dir: directory.path,
-        generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
-        environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-      },
+      generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
     });
     const now = () =>
       [pid, worker.pid].map((one) => ({ files: openFiles(one), bytes: residentBytes(one) }));
@@ -73,7 +59,7 @@ describe('a day', () => {
   });
 
   test('of looks of boards and clients leaves no open file in the server', async () => {
-    const { client, pid } = server;
+    const { client, pid } = stack.ownServer();
     const { connection, options } = client;
     const { namespace } = options;
     await client.workflow.start('rolloutBatch', { workflowId: 'watched', taskQueue: 'unplayed' });

@@ -12,13 +12,12 @@ import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
 import type { Child } from '../../src/platform/process/child.js';
-import { startChild } from '../../src/platform/process/child.js';
 import { exampleIn } from '../docs/example.js';
 import { MAIN } from '../../lab/bed/command.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';
-import { untilStarted } from '../../lab/bed/started-child.js';
 import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { startUp } from '../../lab/bed/up.js';
 
 const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)
@@ -70,28 +69,10 @@ describe('examples that need a stack', { skip }, () => {
     await writeFile(at('simulator.yaml'), JSON.stringify({ skill: 0.9, dev_mode: true }));
     await writeFile(at('my_rewards.py'), REWARDS);
     await writeFile(at('samples.jsonl'), await exampleIn('docs/batches.md', '"What is 6 times 7?'));
-    const logFile = at('up.log');
-    up = await startChild({
-      command: process.execPath,
-      args: [
-        MAIN,
-        'up',
-        '--no-batch',
-        '--config',
-        'temporal.yaml',
-        '--simulator',
-        'simulator.yaml',
-      ],
+    ({ up } = await startUp(['--config', 'temporal.yaml', '--simulator', 'simulator.yaml'], {
       cwd: directory.path,
-      env: stackEnvironment(process.env),
-      logFile,
-      ends: 'kernel',
-    });
-    await untilStarted(up, {
-      what: 'the stack',
-      logFile,
-      look: async () => (await readFile(logFile, 'utf8')).includes('The stack stays up'),
-    });
+      logFile: at('up.log'),
+    }));
     const { address } = JSON.parse(await readFile(at('.rollouts', 'stack.json'), 'utf8')) as {
       address: string;
     };

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
-import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyAnswers } from '../../src/client/policy-client.js';
@@ -11,18 +9,13 @@ import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import { startPolicyBed, TASK_QUEUE } from '../../lab/bed/policy-bed.js';
 import { puzzleBatch } from '../../lab/bed/bed.js';
 import type { SimulatorProcess } from '../../lab/bed/simulator.js';
-import { startSimulatorProcess } from '../../lab/bed/simulator.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 type Verb = 'engines' | 'join' | 'drain' | 'leave';
 
 describe('engines that come and go', () => {
   let bed: PolicyBed;
-  let folder: { path: string; remove: () => Promise<void> };
-  const started: SimulatorProcess[] = [];
   before(async () => {
-    folder = await makeTemporaryDirectory('engines');
     bed = await startPolicyBed({
       name: 'engines',
       replicas: 1,
@@ -30,31 +23,13 @@ describe('engines that come and go', () => {
       generation: { allow: [{ cidr: '127.0.0.0/8', ports: '1-65535' }] },
     });
   });
-  after(async () => {
-    await Promise.all(started.map((engine) => engine.stop()));
-    await bed.end();
-    await folder.remove();
-  });
+  after(() => bed.end());
 
   const engine = async (
     settings: object = {},
   ): Promise<{ url: string; process: SimulatorProcess }> => {
-    const directory = path.join(folder.path, String(started.length));
-    await mkdir(directory);
-    const process = await startSimulatorProcess({
-      directory,
-      port: 0,
-      settings: {
-        dev_mode: true,
-        scale_out: true,
-        tokens_per_second: 200,
-        thinking_tokens: 60,
-        log_tokens: true,
-        ...settings,
-      },
-    });
-    started.push(process);
-    return { url: `${process.url}/v1`, process };
+    const { replica, process } = await bed.addEngine(settings);
+    return { url: replica, process: process() };
   };
   const update = async (verb: Verb, input: object): Promise<PolicyAnswers[Verb]> => {
     const client = await connectPolicy(onLoopback(bed.server()), {

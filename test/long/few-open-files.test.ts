@@ -5,8 +5,6 @@ import { after, before, describe, test } from 'node:test';
 import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import type { SimulatorProcess } from '../../lab/bed/simulator.js';
-import { startSimulatorProcess } from '../../lab/bed/simulator.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 
@@ -17,23 +15,16 @@ const skip = process.platform === 'linux' ? false : 'open files are counted in /
 
 describe('a worker that may open 256 files', { skip }, () => {
   let bed: Testbed;
-  let simulator: SimulatorProcess;
 
   before(async () => {
     bed = await startTestbed('few-files');
-    const settings = { tokens_per_second: 50 };
-    simulator = await startSimulatorProcess({ directory: bed.directory, port: 0, settings });
   });
-  after(async () => {
-    await (simulator as SimulatorProcess | undefined)?.stop();
-    await (bed as Testbed | undefined)?.end();
-  });
+  after(() => (bed as Testbed | undefined)?.end());
 
   test('plays 256 rollouts at once, as many as fit at a time, and says so', async () => {
     const worker = await bed.startWorker({
       task_queue: 'few',
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      generation: await bed.simulate({ default: { tokens_per_second: 50 } }),
       open_files: FILES,
     });
     let most = 0;

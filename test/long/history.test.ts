@@ -20,7 +20,7 @@ import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 import { idIn } from '../harness/written-history.js';
 
@@ -44,7 +44,6 @@ describe('histories', () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
       worker: { turn_slice: '0s' },
     });
   });

@@ -57,7 +57,6 @@ describe('a deployment holds against', () => {
         default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
         busy: { kind: 'vllm', base_urls: [busy.url] },
       },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });

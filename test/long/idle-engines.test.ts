@@ -11,7 +11,7 @@ import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { post } from '../harness/sending-trainer.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 /** Of a worker with so little memory, which is enough for the turns of all of them. */
@@ -62,7 +62,6 @@ describe('engines that compute nothing for a while', { concurrency: true }, () =
       await bed.startWorker({
         task_queue: queue,
         generation,
-        environments: PUZZLES,
         worker: { memory: MEMORY, heartbeat_timeout: '5s' },
       });
       const start = (of: string, samples: number): Promise<StartedBatch> => {

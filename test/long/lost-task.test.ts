@@ -5,7 +5,7 @@ import type { BatchOutcome } from '../../lab/bed/batch.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'lost-task';
@@ -22,7 +22,6 @@ describe('a rollout whose first task is lost', () => {
     const parts = {
       task_queue: QUEUE,
       generation: await bed.simulate({ default: { skill: 1, seed: 1 } }),
-      environments: PUZZLES,
     };
     const alone = { ...parts, worker: { roles: ['workflow' as const, 'environment' as const] } };
     await bed.startWorker({ ...alone, name: 'without-generation' });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { BatchProgress } from '../../src/activities/contract.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'many-updates';
@@ -16,7 +16,7 @@ test('sixty updates reach a hundred rollouts in rounds, and the history stays sh
     slow: { skill: 0, seed: 1, thinking_tokens: 50, tokens_per_second: 1 },
   });
   const worker = { turn_slice: '0s', heartbeat_timeout: '2s' };
-  await bed.startWorker({ task_queue: QUEUE, generation, environments: PUZZLES, worker });
+  await bed.startWorker({ task_queue: QUEUE, generation, worker });
   const size = { samples: 1, num_repeats: 100, max_in_flight: 100 };
   const { handle, outcome } = await startBatch(bed.batch('budget', QUEUE), {
     ...puzzleRequest(size, { max_rollout_turns: 100 }),

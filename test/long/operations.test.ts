@@ -17,7 +17,7 @@ import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { openStreamToTest } from '../../lab/bed/stream.js';
 import { temporalOn } from '../harness/temporal-command.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'operations';
@@ -34,7 +34,7 @@ describe('in the hands of an operator', { concurrency: 4 }, () => {
       // A turn takes about three seconds.
       slow: { ...settings, tokens_per_second: 5 },
     });
-    const both = { generation, environments: PUZZLES };
+    const both = { generation };
     const worker = { turn_slice: '0s', heartbeat_timeout: '2s' };
     await bed.startWorker({ task_queue: QUEUE, ...both, worker });
     await bed.startWorker({ task_queue: HALF, ...both, worker: { roles: ['workflow'] } });

@@ -70,7 +70,6 @@ describe('package durable_rollouts', { skip }, () => {
     await bed.startWorker({
       task_queue: 'rollouts',
       generation: { default: fast!, paced: paced!, slow: slow! },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });

@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import type { RolloutProgress } from '../../src/activities/contract.js';
 import type { BatchOutcome } from '../../lab/bed/batch.js';
-import { copyJournals } from '../harness/journal-copies.js';
+import { copyJournals } from '../../lab/bed/journal-copies.js';
 import type { RecoveryBed } from '../../lab/bed/bed.js';
 import { puzzleBatch, startRecoveryBed } from '../../lab/bed/bed.js';
 import {
@@ -58,7 +58,7 @@ describe('a batch whose engine is away', () => {
       assert.match(waiting.message, /ECONNREFUSED/);
       assert.equal((await batch.progress()).phase, 'planning');
 
-      await bed.startSimulator();
+      await bed.engines[0]!.start();
       const outcome = await batch.outcome();
       assert.equal((await batch.progress()).waiting, null);
       await worker.stop();
@@ -83,7 +83,7 @@ describe('a batch whose engine is away', () => {
       assert.equal(failure.type, 'TimedOut');
       assert.match(failure.message, /rollout_timeout 2s passed/);
       await worker.stop();
-      await bed.startSimulator();
+      await bed.engines[0]!.start();
     }));
 
   test('after a kill -9 in its midst shows waiting and retries, and then completes: same rows, no finished turn generated again', () =>
@@ -98,7 +98,7 @@ describe('a batch whose engine is away', () => {
       await showsRetries(waited);
       const copy = await copyJournals(bed.storeRoot('killed'), BATCH);
 
-      await bed.startSimulator();
+      await bed.engines[0]!.start();
       const outcome = await batch.outcome();
       await worker.stop();
       // Signalled again when twice as many attempts have failed.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { JournalsCopy } from '../harness/journal-copies.js';
-import { askedAgain, copyJournals, countStanding } from '../harness/journal-copies.js';
+import type { JournalsCopy } from '../../lab/bed/journal-copies.js';
+import { askedAgain, copyJournals, countStanding } from '../../lab/bed/journal-copies.js';
 import type { RecoveryBed } from '../../lab/bed/bed.js';
 import { startRecoveryBed } from '../../lab/bed/bed.js';
 import {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchOutcome } from '../../lab/bed/batch.js';
-import type { JournalsCopy } from '../harness/journal-copies.js';
+import type { JournalsCopy } from '../../lab/bed/journal-copies.js';
 import type { PostgresBed } from '../../lab/bed/postgres-bed.js';
 import { startPostgresBed } from '../../lab/bed/postgres-bed.js';
 import type { PostgresServer } from '../../lab/bed/postgres-server.js';

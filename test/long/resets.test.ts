@@ -8,10 +8,10 @@ import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import { readJournal, readRows, startBatch, startSingleRollout } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
-import { resetTo, tasksOf } from '../harness/resets.js';
+import { resetTo, tasksOf } from '../../lab/bed/resets.js';
 import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually, within } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'resets';
@@ -31,7 +31,6 @@ describe('reset to any of its workflow tasks', { concurrency: 4 }, () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });

@@ -7,21 +7,16 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { BatchResult } from '../../src/activities/contract.js';
-import type { Simulator } from '../../simulator/server.js';
-import { startSimulator } from '../../simulator/server.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { BATCH, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { outputOf, startCommand } from '../../lab/bed/command.js';
-import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import type { Stack } from '../../lab/bed/stack.js';
+import { startStack } from '../../lab/bed/stack.js';
 import { eventually } from '../../lab/bed/waiting.js';
-import type { WorkerConfig, WorkerProcess } from '../../lab/bed/worker.js';
-import { startWorkerProcess } from '../../lab/bed/worker.js';
+import type { WorkerProcess } from '../../lab/bed/worker.js';
 
 const ID = 'looked-at';
 const QUEUE = 'show';
@@ -29,50 +24,23 @@ const QUEUE = 'show';
 const SMALL_HEAP = ['--max-old-space-size=96'];
 
 describe('a batch whose worker and server are dead', () => {
-  let directory: TemporaryDirectory;
-  let simulator: Simulator;
-  let server: OwnServer;
+  let stack: Stack;
   let worker: WorkerProcess;
   let at: string[];
 
-  const startServer = (ports?: OwnServer['ports']): Promise<OwnServer> =>
-    startOwnServer({
-      directory: directory.path,
-      db_file: path.join(directory.path, 'temporal.db'),
-      ...(ports && { ports }),
-    });
-  const startWorker = (): Promise<WorkerProcess> => {
-    const config: WorkerConfig = {
-      temporal: { address: server.address, namespace: server.namespace, task_queue: QUEUE },
-      store: { kind: 'file', root: path.join(directory.path, 'store') },
-      inputs_dir: directory.path,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
-    };
-    return startWorkerProcess({ directory: directory.path, config });
-  };
+  const startWorker = (): Promise<WorkerProcess> =>
+    stack.startWorker({ task_queue: QUEUE, worker: { turn_slice: '0s', heartbeat_timeout: '2s' } });
 
   before(async () => {
-    directory = await makeTemporaryDirectory('show');
-    simulator = await startSimulator({
-      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
-      port: 0,
-    });
-    server = await startServer();
+    const simulator = { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 };
+    stack = await startStack({ name: 'show', own_server: true, simulator });
     worker = await startWorker();
-    at = ['--config', path.join(directory.path, 'worker.yaml')];
-    const batch = {
-      server,
-      store_root: path.join(directory.path, 'store'),
-      batch_id: ID,
-      task_queue: QUEUE,
-    };
+    at = ['--config', path.join(stack.directory, `${QUEUE}.yaml`)];
     const request = puzzleRequest(
       { samples: 2, num_repeats: 2 },
       { max_rollout_turns: 1000, max_in_flight: 3 },
     );
-    const { handle } = await startBatch(batch, request);
+    const { handle } = await startBatch(stack.batch(ID, QUEUE), request);
     await eventually('a few turns', async () => {
       const list = await outputOf(['show', ID, '--where', 'turns>=3', '--json', ...at]).catch(
         () => '',
@@ -81,14 +49,9 @@ describe('a batch whose worker and server are dead', () => {
     });
     assert.equal((await handle.describe()).status.name, 'RUNNING');
     await worker.kill('SIGKILL');
-    await server.stop();
+    await stack.killServer();
   });
-  after(async () => {
-    await worker.stop();
-    await server.stop();
-    await simulator.close();
-    await directory.remove();
-  });
+  after(() => stack.end());
 
   test('is in the list of batches as unfinished, and the list says which part it lacks', async () => {
     const list = startCommand(['list', ...at]);
@@ -124,7 +87,7 @@ describe('a batch whose worker and server are dead', () => {
 
   test('that is watched shows what it waits for, and only what is known when the watcher leaves', async () => {
     const watch = startCommand(['watch', ID, ...at]);
-    const missing = `waiting for the Temporal server at ${server.address}`;
+    const missing = `waiting for the Temporal server at ${stack.server().address}`;
     await eventually('the server to be missed', () => watch.output().includes(missing));
     watch.interrupt();
     assert.equal(await watch.exited, 130);
@@ -136,8 +99,8 @@ describe('a batch whose worker and server are dead', () => {
 
   test('that is watched is followed to its result once both are back', async () => {
     const watch = startCommand(['watch', ID, ...at]);
-    server = await startServer(server.ports);
-    worker = await startWorker();
+    await stack.startServer();
+    await startWorker();
     await eventually('the board to count', () => /running: \d of 4 done/.test(watch.output()));
     const running = JSON.parse(await outputOf(['list', '--running', '--json', ...at])) as Record<
       string,

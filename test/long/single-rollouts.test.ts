@@ -18,7 +18,7 @@ import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
 import { install, skip } from '../harness/python-package.js';
 import { answeredBy } from '../../lab/bed/simulator.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 /** `SINGLE_ROLLOUTS=2000` is the size that docs/trainers.md promises. */
@@ -45,7 +45,6 @@ describe(`${ROLLOUTS} rollouts asked for at once`, { skip }, () => {
     await bed.startWorker({
       task_queue: 'rollouts',
       generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: PUZZLES,
     });
     const stack = {
       rollouts: ROLLOUTS,

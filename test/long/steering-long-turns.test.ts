@@ -10,7 +10,7 @@ import type { StartedBatch } from '../../lab/bed/batch.js';
 import { readJournal, startBatch, startSingleRollout } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 import type { WorkerProcess } from '../../lab/bed/worker.js';
 
@@ -42,7 +42,6 @@ describe('in a turn of ten minutes', () => {
       task_queue: QUEUE,
       name,
       generation,
-      environments: PUZZLES,
       worker: { turn_slice: '10m', heartbeat_timeout: '10m' },
     });
     workers.push(worker);

@@ -8,7 +8,7 @@ import type { StartedBatch } from '../../lab/bed/batch.js';
 import { readJournal, startBatch, startSingleRollout } from '../../lab/bed/batch.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'steering';
@@ -31,7 +31,6 @@ describe('while it runs', () => {
         // A turn takes a quarter of a second.
         default: { ...settings, thinking_tokens: 8, tokens_per_second: 60 },
       }),
-      environments: PUZZLES,
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
   });

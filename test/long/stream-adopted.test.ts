@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { operatorOf } from '../../lab/bed/operator.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { openStreamToTest } from '../../lab/bed/stream.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 /** After its looks at what it has adopted. */
@@ -18,7 +18,6 @@ test('a group that is terminated long after it was adopted is played again while
     task_queue: 'adopted',
     // A turn takes minutes.
     generation: await bed.simulate({ default: { thinking_tokens: 200, tokens_per_second: 1 } }),
-    environments: PUZZLES,
   });
   const { client } = bed.server;
   const stream = openStreamToTest({

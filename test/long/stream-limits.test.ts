@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const QUEUE = 'stream-limits';
@@ -22,7 +22,6 @@ describe('a stream of a thousand groups', () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
       worker: { max_generations: 8 },
     });
   });

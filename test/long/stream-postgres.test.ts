@@ -48,7 +48,6 @@ describe('a stream in PostgreSQL', { skip: noPostgres }, () => {
       name,
       env: { STORE_URL: database.url },
       generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
-      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
       worker: { heartbeat_timeout: '2s' },
     });
   const hashOf = async ({ files }: StepResult): Promise<string> => {

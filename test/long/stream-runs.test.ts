@@ -7,7 +7,7 @@ import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { openStreamToTest } from '../../lab/bed/stream.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { idIn } from '../harness/written-history.js';
 
 const QUEUE = 'stream-runs';
@@ -24,7 +24,6 @@ describe('a stream of many groups', () => {
     await bed.startWorker({
       task_queue: QUEUE,
       generation,
-      environments: PUZZLES,
     });
   });
   after(() => bed.end());

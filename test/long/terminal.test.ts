@@ -9,9 +9,8 @@ import { after, before, describe, test } from 'node:test';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { TestServer } from '../../lab/bed/server.js';
 import { MAIN } from '../../lab/bed/command.js';
-import { startTestServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import type { Stack } from '../../lab/bed/stack.js';
+import { startStack } from '../../lab/bed/stack.js';
 
 interface Ended {
   code: number;
@@ -19,17 +18,14 @@ interface Ended {
 }
 
 describe('without a temporal.yaml', () => {
-  let directory: TemporaryDirectory;
+  let stack: Stack;
   let server: TestServer;
 
   before(async () => {
-    directory = await makeTemporaryDirectory('terminal');
-    server = await startTestServer({ directory: directory.path });
+    stack = await startStack({ name: 'terminal', replicas: 0 });
+    server = stack.server();
   });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
+  after(() => stack.end());
 
   const run = async (args: string[], address = server.address): Promise<Ended> => {
     const { namespace } = server;
@@ -38,7 +34,7 @@ describe('without a temporal.yaml', () => {
       TEMPORAL_ADDRESS: address,
       TEMPORAL_NAMESPACE: namespace,
     };
-    const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
+    const child = spawn(process.execPath, [MAIN, ...args], { cwd: stack.directory, env });
     const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
     const [code] = (await once(child, 'close')) as [number];
     return { code, output: (await stdout) + (await stderr) };
@@ -68,9 +64,9 @@ describe('without a temporal.yaml', () => {
       );
       assert.equal(code, 1);
     }
-    const config = path.join(directory.path, 'seeking.yaml');
+    const config = path.join(stack.directory, 'seeking.yaml');
     const temporal = { address: server.address, namespace: server.namespace };
-    const root = path.join(directory.path, 'store');
+    const root = path.join(stack.directory, 'store');
     const settings = { temporal, store: { kind: 'file', root }, generation: {}, environments: {} };
     await writeFile(config, JSON.stringify(settings));
     const sought = await run(['watch', 'nope', '--config', config]);
@@ -79,7 +75,7 @@ describe('without a temporal.yaml', () => {
   });
 
   test('a batch that runs is joined with the same request, and another request is refused by the field that differs', async () => {
-    const file = path.join(directory.path, 'waits.json');
+    const file = path.join(stack.directory, 'waits.json');
     const samples = [{ task_name: 't', message_log: [{ role: 'user', content: 'x' }] }];
     const start = async (request: object): Promise<Ended> => {
       await writeFile(file, JSON.stringify({ samples, ...request }));
@@ -116,7 +112,7 @@ describe('without a temporal.yaml', () => {
   });
 
   test('another address than that of the running stack beside temporal.yaml is a warning, and a refused connection an error at once', async () => {
-    const folder = path.join(directory.path, 'stack');
+    const folder = path.join(stack.directory, 'stack');
     const settings = { temporal: { address: server.address }, generation: {}, environments: {} };
     await mkdir(path.join(folder, '.rollouts'), { recursive: true });
     await writeFile(path.join(folder, 'temporal.yaml'), '{generation: {}, environments: {}}');
@@ -164,7 +160,7 @@ describe('without a temporal.yaml', () => {
       TEMPORAL_ADDRESS: address,
       TEMPORAL_NAMESPACE: namespace,
     };
-    const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
+    const child = spawn(process.execPath, [MAIN, ...args], { cwd: stack.directory, env });
     let [stdout, output, told] = ['', '', false];
     const take = (chunk: Buffer): void => {
       output += chunk.toString();

@@ -14,7 +14,7 @@ import type { Row } from '../../src/model/results/row.js';
 import { readRows } from '../../lab/bed/batch.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const install = trainerInstall(process.env);
@@ -100,7 +100,6 @@ describe('the example trainer', { skip }, () => {
     await bed.startWorker({
       task_queue: 'rollouts',
       generation,
-      environments: PUZZLES,
     });
   });
   after(() => bed.end());

@@ -8,10 +8,9 @@ import { makeAuthority, noOpenssl } from '../harness/certificates.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import { assertComplete } from '../harness/row-comparison.js';
 import type { Testbed } from '../harness/testbed.js';
-import { PUZZLES, startTestbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
 import { startTlsProxy } from '../harness/tls-proxy.js';
 import { eventually } from '../../lab/bed/waiting.js';
-import { startWorkerProcess } from '../../lab/bed/worker.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 
@@ -25,7 +24,7 @@ describe('a worker whose certificates are renewed', { skip: noOpenssl }, () => {
   });
 
   test('completes its batch and the next one, and ends in order', async (t) => {
-    const { directory, server, inputs_dir, store_root } = bed;
+    const { directory, server } = bed;
     const file = (name: string): string => path.join(directory, name);
     const renew = (name: string): string => {
       const authority = makeAuthority(directory, name);
@@ -38,22 +37,16 @@ describe('a worker whose certificates are renewed', { skip: noOpenssl }, () => {
     const clients = renew('first');
     const proxy = await startTlsProxy(server.address, { own: ours.sign('server'), clients });
     t.after(proxy.end);
-    const worker = await startWorkerProcess({
-      directory,
+    const worker = await bed.startWorker({
+      task_queue: 'renewed',
       env: {
         TEMPORAL_TLS_SERVER_CA_CERT_PATH: ours.file,
         TEMPORAL_TLS_CLIENT_CERT_PATH: file('client.pem'),
         TEMPORAL_TLS_CLIENT_KEY_PATH: file('client.key'),
       },
-      config: {
-        temporal: { address: proxy.address, namespace: server.namespace, task_queue: 'renewed' },
-        store: { kind: 'file', root: store_root },
-        inputs_dir,
-        generation: await bed.simulate({ default: { tokens_per_second: 20, thinking_tokens: 8 } }),
-        environments: PUZZLES,
-      },
+      temporal: { address: proxy.address, namespace: server.namespace, task_queue: 'renewed' },
+      generation: await bed.simulate({ default: { tokens_per_second: 20, thinking_tokens: 8 } }),
     });
-    t.after(worker.stop);
     const play = (name: string) =>
       startBatch(
         bed.batch(name, 'renewed'),

@@ -7,7 +7,8 @@ import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine } from '../../src/model/journal/trajectory.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
-import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';
+import { linesOf } from '../../lab/bed/journal-texts.js';
+import { arbitraryText, arbitraryLines } from '../fakes/arbitrary-journal.js';
 import { foldOf, logprobOf } from '../fakes/journal-lines.js';
 
 /** Segments lie side by side and cover all tokens. */

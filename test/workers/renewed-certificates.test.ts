@@ -15,36 +15,30 @@ import { connectionSettings } from '../../src/workers/connection-settings.js';
 import type { Authority } from '../harness/certificates.js';
 import { makeAuthority, noOpenssl } from '../harness/certificates.js';
 import { NO_PYTHON, startPython } from '../../lab/bed/command.js';
-import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { startLoneServer } from '../../lab/bed/stack.js';
 import type { TlsProxy } from '../harness/tls-proxy.js';
 import { startTlsProxy } from '../harness/tls-proxy.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 describe('when client certificates are renewed', { skip: noOpenssl }, () => {
-  let folder: TemporaryDirectory;
-  let server: OwnServer;
+  let server: Awaited<ReturnType<typeof startLoneServer>>;
   let ours: Authority;
   const variables = { ...process.env };
-  const file = (name: string): string => path.join(folder.path, name);
+  const file = (name: string): string => path.join(server.directory, name);
 
   before(async () => {
-    folder = await makeTemporaryDirectory('renewed-certificates');
-    server = await startOwnServer({ directory: folder.path, db_file: null });
-    ours = makeAuthority(folder.path, 'ours');
+    server = await startLoneServer('renewed-certificates');
+    ours = makeAuthority(server.directory, 'ours');
   });
   after(async () => {
     process.env = variables;
     await server.stop();
-    await folder.remove();
   });
 
   let made = 0;
   /** A new authority of clients, and its certificate in the files that the settings name. */
   const renewed = (): Authority => {
-    const authority = makeAuthority(folder.path, `clients-${++made}`);
+    const authority = makeAuthority(server.directory, `clients-${++made}`);
     const { cert, key } = authority.sign('client');
     copyFileSync(cert, file('client.pem'));
     copyFileSync(key, file('client.key'));
@@ -94,7 +88,7 @@ describe('when client certificates are renewed', { skip: noOpenssl }, () => {
     await ask();
     for (let round = 0; round < 2; round++) {
       said.length = 0;
-      const authority = makeAuthority(folder.path, `next-${round}`);
+      const authority = makeAuthority(server.directory, `next-${round}`);
       proxy.trust(authority.file);
       await assert.rejects(ask());
       const { cert, key } = authority.sign('client');
@@ -127,7 +121,7 @@ describe('when client certificates are renewed', { skip: noOpenssl }, () => {
           () => false,
         ),
       );
-      proxy.trust(makeAuthority(folder.path, `unknown-${what.replace(' ', '-')}`).file);
+      proxy.trust(makeAuthority(server.directory, `unknown-${what.replace(' ', '-')}`).file);
       const error: unknown = await eventually('a failure', () =>
         ask().then(
           () => null,

@@ -4,24 +4,17 @@ import { after, before, describe, test } from 'node:test';
 import { onLoopback, openServer } from '../../src/client/server.js';
 import { endStuck, reachStuck } from '../../src/workers/stuck.js';
 import type { OwnServer } from '../../lab/bed/server.js';
-import { startOwnServer } from '../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
+import { startLoneServer } from '../../lab/bed/stack.js';
 import { eventually, PATIENCE_MS } from '../../lab/bed/waiting.js';
 
 const HOUR_MS = 3_600_000;
 
 describe('a rollout whose workflow task fails', () => {
-  let directory: TemporaryDirectory;
   let server: OwnServer;
   before(async () => {
-    directory = await makeTemporaryDirectory('stuck');
-    server = await startOwnServer({ directory: directory.path, db_file: null });
+    server = await startLoneServer('stuck');
   });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
+  after(() => server.stop());
 
   test('is said in the log, and terminated after an hour; others, and one started by hand, are left alone', async () => {
     const { client, within, close } = openServer(onLoopback(server));

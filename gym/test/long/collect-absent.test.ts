@@ -6,44 +6,35 @@ import { test } from 'node:test';
 import type { CollectProcess } from '../harness/collect-process.js';
 import { startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, writeInput } from '../harness/collection-files.js';
-import { startTestServer } from '../../../lab/bed/server.js';
+import { startStack } from '../../../lab/bed/stack.js';
 import type { GymAgentProcess } from '../../../test/harness/gym-agent-process.js';
 import { startGymAgentProcess } from '../../../test/harness/gym-agent-process.js';
-import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { eventually, within } from '../../../lab/bed/waiting.js';
-import { startWorkerProcess } from '../../../lab/bed/worker.js';
 
 /** A deployment whose agents are `simple_agent`, which is away, and `near_agent`. Tests share its namespace. */
 async function startBed(t: TestContext, batchId: string) {
-  const directory = await makeTemporaryDirectory('collect-absent');
-  t.after(directory.remove);
-  const at = (name: string): string => path.join(directory.path, name);
-  const server = await startTestServer({ directory: directory.path });
-  t.after(server.stop);
+  const stack = await startStack({ name: 'collect-absent', replicas: 0 });
+  t.after(stack.end);
+  const { directory } = stack;
+  const at = (name: string): string => path.join(directory, name);
   const startAgent = async (name: string): Promise<GymAgentProcess> => {
-    const agent = await startGymAgentProcess({ directory: directory.path, script: {}, name });
+    const agent = await startGymAgentProcess({ directory, script: {}, name });
     t.after(agent.kill);
     return agent;
   };
   const away = await startAgent('away');
   await away.kill();
   const near = await startAgent('near');
-  const { address, namespace } = server;
   const agents = { simple_agent: away.url, near_agent: near.url };
-  const worker = await startWorkerProcess({
-    directory: directory.path,
-    config: {
-      temporal: { address, namespace, task_queue: 'absent' },
-      store: { kind: 'file', root: at('store') },
-      inputs_dir: directory.path,
-      generation: {},
-      environments: { nemo_gym: { kind: 'gym_agent', agents } },
-    },
+  await stack.startWorker({
+    task_queue: 'absent',
+    name: 'worker',
+    generation: {},
+    environments: { nemo_gym: { kind: 'gym_agent', agents } },
   });
-  t.after(worker.stop);
   const start = (): CollectProcess => {
     const collecting = startCollect({
-      cwd: directory.path,
+      cwd: directory,
       args: [
         ...['--config', at('worker.yaml'), '--batch-id', batchId],
         '+agent_name=simple_agent',

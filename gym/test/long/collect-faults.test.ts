@@ -4,11 +4,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, sortedContent, writeInput } from '../harness/collection-files.js';
-import { startTestServer } from '../../../lab/bed/server.js';
+import { startStack } from '../../../lab/bed/stack.js';
 import { startGymAgentProcess } from '../../../test/harness/gym-agent-process.js';
 import type { GymAgentProcess } from '../../../test/harness/gym-agent-process.js';
 import { keepWorker } from '../../../lab/bed/kept-worker.js';
-import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { eventually, within } from '../../../lab/bed/waiting.js';
 
 /** `npm run test:collect` plays the size that the project promises: 200 rows, 4 times each. */
@@ -17,39 +16,34 @@ const REPEATS = Number(process.env['COLLECT_REPEATS'] ?? 2);
 const KILLS = 3;
 
 test(`${ROWS} rows, ${REPEATS} times each, with agent server and worker killed ${KILLS} times, 5 % of answers HTTP 500 and 2 % hanging, are those of an undisturbed collection`, async (t) => {
-  const directory = await makeTemporaryDirectory('collect-faults');
-  t.after(directory.remove);
-  const at = (name: string): string => path.join(directory.path, name);
-  const server = await startTestServer({ directory: directory.path });
-  t.after(server.stop);
+  const stack = await startStack({ name: 'collect-faults', replicas: 0 });
+  t.after(stack.end);
+  const { directory } = stack;
+  const at = (name: string): string => path.join(directory, name);
   const faults = { seed: 1, status_500: 0.05, hang: 0.02 };
   const faulty = await startGymAgentProcess({
-    directory: directory.path,
+    directory,
     name: 'faulty',
     script: { faults, delay_ms: 200 },
   });
   t.after(faulty.kill);
-  const calm = await startGymAgentProcess({ directory: directory.path, name: 'calm', script: {} });
+  const calm = await startGymAgentProcess({ directory, name: 'calm', script: {} });
   t.after(calm.kill);
-  const { address, namespace } = server;
-  const config = {
-    temporal: { address, namespace, task_queue: 'collect' },
-    store: { kind: 'file' as const, root: at('store') },
-    inputs_dir: directory.path,
+  const config = stack.settings('collect', {
     generation: {},
     environments: {
-      faulty: { kind: 'gym_agent' as const, head_server: faulty.url },
-      calm: { kind: 'gym_agent' as const, head_server: calm.url },
+      faulty: { kind: 'gym_agent', head_server: faulty.url },
+      calm: { kind: 'gym_agent', head_server: calm.url },
     },
     worker: { heartbeat_timeout: '2s' },
-  };
-  const worker = await keepWorker({ directory: directory.path, name: 'worker', config });
+  });
+  const worker = await keepWorker({ directory, name: 'worker', config });
   t.after(worker.stop);
   await writeInput(at('in.jsonl'), ROWS);
 
   const collecting = (environment: string) =>
     startCollect({
-      cwd: directory.path,
+      cwd: directory,
       args: [
         ...['--config', at('worker-1.yaml'), '--gym-environment', environment],
         ...['--run-timeout', '4s'],

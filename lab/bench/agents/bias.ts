@@ -4,15 +4,12 @@
  * given up. By the gateway, whose retries get the answer that was begun; and by what samples again. All arms draw the same
  * first samples.
  */
-import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import { hash32 } from '../../../src/model/workflow-safe/hash32.js';
 import type { Life } from '../../../test/gateway/gateway-bed.js';
-import { gatewayBed, kill } from '../../../test/gateway/gateway-bed.js';
-import { startSimulatorProcess } from '../../bed/simulator.js';
-import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
+import { kill } from '../../../test/gateway/gateway-bed.js';
 import { sampled } from './asking.js';
+import { agentsBed } from './bed.js';
 import { median } from '../measure.js';
 import { intervalOf } from './ratio.js';
 
@@ -76,22 +73,13 @@ async function play({ begin, ask, end }: Arm, limit_ms: number): Promise<Used> {
   return used;
 }
 
-const { path: directory, remove } = await makeTemporaryDirectory('bench-bias');
 const settings = {
   tokens_per_second: TOKENS_PER_SECOND,
   thinking_tokens: LENGTHS,
   ms_to_first_token: 0,
 };
-const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const service = createVllmService({
-  base_url: `${simulator.url}/v1`,
-  api_key: null,
-  first_token_timeout_ms: 60_000,
-  idle_timeout_ms: 60_000,
-});
-const endings: (() => unknown)[] = [];
-const context = { after: (end: () => unknown) => endings.push(end) } as unknown as TestContext;
-const bed = await gatewayBed(context, { engine: service });
+const { engine, open, end } = await agentsBed(settings);
+const bed = await open({ engine });
 const messagesOf = (call: number) => [{ role: 'user', content: `Task ${call}.` }];
 
 /** Each call is a rollout's first one, whose seed is its own. */
@@ -135,7 +123,7 @@ const anew: Arm = {
     asked.set(call, number + 1);
     const seed = number === 0 ? hash32([call]) : hash32([call, number]);
     const body = { messages: messagesOf(call) };
-    const { tokens } = await sampled(service, { body, id: `anew-${call}-${number}`, seed, signal });
+    const { tokens } = await sampled(engine, { body, id: `anew-${call}-${number}`, seed, signal });
     return tokens;
   },
   end: (call) => Promise.resolve({ begun: asked.get(call) ?? 0, continued: 0 }),
@@ -171,8 +159,5 @@ try {
     }),
   );
 } finally {
-  for (const end of endings) await end();
-  await service.close();
-  await simulator.stop();
-  await remove();
+  await end();
 }

@@ -6,11 +6,10 @@
  */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { GenerationService } from '../../../src/generation/generation-service.js';
 import { askAlone } from '../../../test/gateway/asking.js';
-import { gatewayBed } from '../../../test/gateway/gateway-bed.js';
+import { gateways } from './bed.js';
 import type { Conversation } from './recorded.js';
 import { readRecorded } from './recorded.js';
 
@@ -169,10 +168,7 @@ function sequencesOf(calls: readonly Call[]): Sequence[] {
   return sequences;
 }
 
-const endings: (() => unknown)[] = [];
-const context = {
-  after: (ending: () => unknown) => endings.push(ending),
-} as unknown as TestContext;
+const { open, end: endGateways } = gateways();
 let row = 0;
 
 const contenders = {
@@ -191,7 +187,7 @@ const contenders = {
   },
   gateway: async (conversation: Conversation, of: Played) => {
     const { engine, calls, told } = engineOf(of.model);
-    const bed = await gatewayBed(context, { engine });
+    const bed = await open({ engine });
     const life = await bed.open({
       row: row++,
       settings: { tool_parser: 'hermes', reasoning_parser: 'qwen3' },
@@ -246,5 +242,5 @@ for (const answers of ANSWERS)
       table.push({ model, answers: answers.name, contender, ...measured(all) });
     }
 console.table(table);
-for (const ending of endings) await ending();
+await endGateways();
 end();

@@ -4,15 +4,13 @@
  * 64 at once; the contenders take turns. Each agent is played with its own answers and with longer ones, which tells
  * tokens from calls.
  */
-import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
-import { startSimulatorProcess } from '../../bed/simulator.js';
-import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
 import { startProcess } from '../contender-process.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
 import type { Address } from './asking.js';
 import { askChat, askEngine } from './asking.js';
 import type { Conversation } from './recorded.js';
+import { agentsBed } from './bed.js';
 import { readRecorded } from './recorded.js';
 import type { Answer, Ask } from './replay.js';
 import { play } from './replay.js';
@@ -108,25 +106,19 @@ function rowOf(name: string, played: readonly (readonly Played[])[]) {
   };
 }
 
-const { path: directory, remove } = await makeTemporaryDirectory('bench-agents');
 const settings = { thinking_tokens: 0, seed: 7, max_model_len: 200_000, max_num_seqs: 256 };
-const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const service = createVllmService({
-  base_url: `${simulator.url}/v1`,
-  api_key: null,
-  first_token_timeout_ms: 60_000,
-  idle_timeout_ms: 60_000,
-});
+const { simulator, engine, ending, end } = await agentsBed(settings);
 const started = async (name: string) => {
   const child = await startProcess<object>(new URL(`./${name}.js`, import.meta.url), [
     `${simulator.url}/v1`,
     String(AGENTS),
   ]);
   const asks = async (): Promise<Ask[]> => ((await child.ask({})) as Address[]).map(askChat);
-  return { pid: child.pid, asks, stop: () => child.stop() };
+  ending(() => child.stop());
+  return { pid: child.pid, asks };
 };
 const [proxy, gateway] = [await started('proxy'), await started('gateway')];
-const alone = Array.from({ length: AGENTS }, () => askEngine(service));
+const alone = Array.from({ length: AGENTS }, () => askEngine(engine));
 const contenders: Record<string, Contender> = {
   engine: { pid: null, asks: () => Promise.resolve(alone) },
   proxy,
@@ -161,7 +153,4 @@ for (const { most, tokens_per_second, calls } of PHASES) {
   console.log(`${agents} agents at once: ${names.join(', ')}`);
   console.table(Object.entries(played).map(([name, all]) => rowOf(name, all)));
 }
-await Promise.all([proxy.stop(), gateway.stop()]);
-await service.close();
-await simulator.stop();
-await remove();
+await end();

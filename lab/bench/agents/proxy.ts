@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import { serveParent } from '../contender-process.js';
 import { readText, sampled } from './asking.js';
+import { engineAt } from './bed.js';
 import type { ChatBody } from './replay.js';
 
 /**
@@ -11,12 +11,7 @@ import type { ChatBody } from './replay.js';
  * nothing. The same client of engines as the gateway's.
  */
 const [engine = '', agents = '64'] = process.argv.slice(2);
-const service = createVllmService({
-  base_url: engine,
-  api_key: null,
-  first_token_timeout_ms: 60_000,
-  idle_timeout_ms: 60_000,
-});
+const service = engineAt(engine);
 let calls = 0;
 const TOOL = '<tool_call>';
 

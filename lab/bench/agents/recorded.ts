@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { readJsonLines } from '../../bed/json-lines.js';
 
 /** What agents of others have asked: `recorded.jsonl`, written by record.ts. */
 
@@ -16,10 +16,4 @@ export interface Conversation {
   asked: number[];
 }
 
-export async function readRecorded(): Promise<Conversation[]> {
-  const text = await readFile(RECORDED, 'utf8');
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Conversation);
-}
+export const readRecorded = (): Promise<Conversation[]> => readJsonLines<Conversation>(RECORDED);

@@ -3,20 +3,17 @@
  * third, half and nine tenths of its run, beside one that begins anew, and one that prints another id in each life.
  */
 import { randomUUID } from 'node:crypto';
-import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { divergenceText } from '../../../src/client/show/divergence-text.js';
-import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import { openAnswer } from '../../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 import { sequencesOf } from '../../../src/model/results/sequences.js';
 import { hash32 } from '../../../src/model/workflow-safe/hash32.js';
 import type { Life } from '../../../test/gateway/gateway-bed.js';
 import { readStream } from '../../../test/gateway/asking.js';
-import { gatewayBed, kill } from '../../../test/gateway/gateway-bed.js';
-import { startSimulatorProcess } from '../../bed/simulator.js';
-import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
+import { kill } from '../../../test/gateway/gateway-bed.js';
 import { median } from '../measure.js';
+import { agentsBed } from './bed.js';
 
 const AGENTS = Number(process.argv[2] ?? 8);
 const CALLS = 8;
@@ -33,18 +30,9 @@ const ARMS = {
 } as const;
 type Arm = (typeof ARMS)[keyof typeof ARMS];
 
-const { path: directory, remove } = await makeTemporaryDirectory('bench-saved');
 const settings = { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: TOKENS };
-const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const service = createVllmService({
-  base_url: `${simulator.url}/v1`,
-  api_key: null,
-  first_token_timeout_ms: 60_000,
-  idle_timeout_ms: 60_000,
-});
-const endings: (() => unknown)[] = [];
-const context = { after: (end: () => unknown) => endings.push(end) } as unknown as TestContext;
-const bed = await gatewayBed(context, { engine: service });
+const { engine, open, end } = await agentsBed(settings);
+const bed = await open({ engine });
 
 /** A program: one call after the other, streamed. */
 async function play(
@@ -132,8 +120,5 @@ try {
   console.table(rows);
   console.log(example);
 } finally {
-  for (const end of endings) await end();
-  await service.close();
-  await simulator.stop();
-  await remove();
+  await end();
 }

@@ -3,20 +3,16 @@
  * agent because the journal has it first. Beside the same gateway whose journal says that everything is stored at once, and
  * beside a proxy that keeps nothing (proxy.ts), in turns; journals in files and in PostgreSQL.
  */
-import type { TestContext } from 'node:test';
-import { createVllmService } from '../../../src/generation/vllm/vllm-service.js';
 import type { Journal, TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { Life } from '../../../test/gateway/gateway-bed.js';
 import { readStream } from '../../../test/gateway/asking.js';
-import { gatewayBed } from '../../../test/gateway/gateway-bed.js';
 import { postgresStore } from '../../../test/fakes/stores.js';
 import { temporaryStore } from '../../../test/fakes/temporary-store.js';
 import { noPostgres, startPostgres } from '../../bed/postgres-server.js';
-import { startSimulatorProcess } from '../../bed/simulator.js';
-import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
 import { startProcess } from '../contender-process.js';
 import { median } from '../measure.js';
 import type { Address } from './asking.js';
+import { agentsBed } from './bed.js';
 
 const ROUNDS = Number(process.argv[2] ?? 3);
 const STREAMS = Number(process.argv[3] ?? 64);
@@ -24,17 +20,8 @@ const TOKENS = 200;
 /** Slow enough that no core is busy all the time: waits count, not queues for the processor. */
 const TOKENS_PER_SECOND = 20;
 
-const endings: (() => unknown)[] = [];
-const context = { after: (end: () => unknown) => endings.push(end) } as unknown as TestContext;
-const { path: directory, remove } = await makeTemporaryDirectory('bench-write-ahead');
 const settings = { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: TOKENS };
-const simulator = await startSimulatorProcess({ directory, port: 0, settings, logs: false });
-const engine = createVllmService({
-  base_url: `${simulator.url}/v1`,
-  api_key: null,
-  first_token_timeout_ms: 60_000,
-  idle_timeout_ms: 60_000,
-});
+const { simulator, engine, context, open, ending, end } = await agentsBed(settings);
 
 /** Its journals are written as always, and nobody waits for that. */
 const unwaited = (store: TrajectoryStore): TrajectoryStore => ({
@@ -99,7 +86,7 @@ async function together(addresses: readonly Address[]): Promise<Delays> {
 
 let row = 0;
 /** Each stream is a rollout's. */
-const gatewayOf = (bed: Awaited<ReturnType<typeof gatewayBed>>) => async (): Promise<Delays> => {
+const gatewayOf = (bed: Awaited<ReturnType<typeof open>>) => async (): Promise<Delays> => {
   const given = { generation: { max_new_tokens: 2 * TOKENS } };
   const lives: Life[] = [];
   for (let k = 0; k < STREAMS; k++) lives.push(await bed.open({ row: row++, ...given }));
@@ -115,19 +102,19 @@ try {
   const stores: Record<string, TrajectoryStore> = { files: (await temporaryStore(context)).store };
   if (noPostgres === false) {
     const server = await startPostgres({ fsync: 'on' });
-    endings.push(server.stop);
+    ending(server.stop);
     stores['PostgreSQL'] = (await postgresStore(context, server)).store;
   }
   const proxy = await startProcess<object>(new URL('./proxy.js', import.meta.url), [
     `${simulator.url}/v1`,
     String(STREAMS),
   ]);
-  endings.push(() => proxy.stop());
+  ending(() => proxy.stop());
   const rows = [];
   for (const [name, store] of Object.entries(stores)) {
     const contenders = {
-      'written ahead': gatewayOf(await gatewayBed(context, { engine, store })),
-      'not waited for': gatewayOf(await gatewayBed(context, { engine, store: unwaited(store) })),
+      'written ahead': gatewayOf(await open({ engine, store })),
+      'not waited for': gatewayOf(await open({ engine, store: unwaited(store) })),
       'a proxy': async () => together((await proxy.ask({})) as Address[]),
     };
     const played = Object.entries(contenders).map(([contender, play]) => ({
@@ -161,8 +148,5 @@ try {
   );
   console.table(rows);
 } finally {
-  for (const end of endings.reverse()) await end();
-  await engine.close();
-  await simulator.stop();
-  await remove();
+  await end();
 }

@@ -1,19 +1,16 @@
-import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
+import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../../../src/activities/contract.js';
-import { findTemporalCli } from '../../../tools/temporal-cli/find.js';
-import { parseLine } from '../../../src/model/journal.js';
 import { outputsRoot } from '../../../src/workers/open-store.js';
-import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { eventually } from '../../bed/waiting.js';
-import { startSimulatorProcess } from '../../bed/simulator.js';
-import { startWorkerProcess } from '../../bed/worker.js';
+import { startEngine } from '../../bed/engine.js';
+import { linesOf, textsInFolder } from '../../bed/journal-texts.js';
+import { readOptions } from '../../options.js';
 import { median } from '../measure.js';
 import { table } from '../report.js';
-import { GENERATION, MAX_SEQ_LEN } from '../scenario.js';
-import type { Stack } from '../stack.js';
-import { startStack, workerConfig } from '../stack.js';
+import { GENERATION } from '../scenario.js';
+import type { Stack } from '../../bed/stack.js';
+import { startBatch, startPuzzles, workerConfig } from '../puzzles.js';
 
 const USAGE = `node --import tsx lab/bench/many/fast-beside-slow.ts [--slow N] [--fast N] [--turns N] [--rounds N]     after npm run build
 
@@ -34,25 +31,12 @@ const TASK_QUEUE = 'beside';
 const SETTLED_TURNS = 2;
 const BEGINS_WITHIN_MS = 300_000;
 
-const { values } = parseArgs({
-  options: {
-    slow: { type: 'string', default: '400' },
-    fast: { type: 'string', default: '32' },
-    turns: { type: 'string', default: '10' },
-    rounds: { type: 'string', default: '3' },
-    help: { type: 'boolean', short: 'h', default: false },
-  },
+const { slow, fast, turns, rounds } = readOptions(USAGE, {
+  slow: 400,
+  fast: 32,
+  turns: 10,
+  rounds: 3,
 });
-const [slow = 0, fast = 0, turns = 0, rounds = 0] = [
-  values.slow,
-  values.fast,
-  values.turns,
-  values.rounds,
-].map(Number);
-if (values.help || ![slow, fast, turns, rounds].every((one) => Number.isInteger(one) && one > 0)) {
-  console.log(USAGE);
-  process.exit(values.help ? 0 : 2);
-}
 
 /** Seconds, of the fast batch. */
 interface Played {
@@ -65,27 +49,10 @@ interface Played {
   played_s: number;
 }
 
-type Batch = Awaited<ReturnType<typeof start>>;
+const start = (stack: Stack, asked: { id: string } & Record<string, unknown>) =>
+  startBatch(stack, { task_queue: TASK_QUEUE, num_repeats: 1, rollout_timeout: '2h', ...asked });
 
-const start = async (
-  { client, samplesFile }: Stack,
-  { id, ...change }: Record<string, unknown> & { id: string },
-) =>
-  await client.workflow.start('rolloutBatch', {
-    workflowId: id,
-    taskQueue: TASK_QUEUE,
-    args: [
-      {
-        samples: { path: path.basename(samplesFile) },
-        max_seq_len: MAX_SEQ_LEN,
-        num_repeats: 1,
-        rollout_timeout: '2h',
-        ...change,
-      },
-    ],
-  });
-
-const startSlow = (stack: Stack, id: string): Promise<Batch> =>
+const startSlow = (stack: Stack, id: string): Promise<WorkflowHandle> =>
   start(stack, {
     id,
     limit: slow,
@@ -100,7 +67,6 @@ async function playFast(stack: Stack, { id, root }: { id: string; root: string }
   const handle = await start(stack, {
     id,
     limit: fast,
-    generation: GENERATION,
     max_rollout_turns: turns,
     max_in_flight: fast,
   });
@@ -113,9 +79,8 @@ async function playFast(stack: Stack, { id, root }: { id: string; root: string }
 
 async function timesOf(folder: string, began_s: number): Promise<Omit<Played, 'wall_s'>> {
   const [opened, played, places]: [number[], number[], number[]] = [[], [], []];
-  for (const name of await readdir(folder)) {
-    const text = await readFile(path.join(folder, name), 'utf8');
-    const lines = text.split('\n').flatMap((line) => parseLine(line) ?? []);
+  for (const text of (await textsInFolder(folder)).values()) {
+    const lines = linesOf(text);
     const [first = 0, last = 0] = [lines[0]?.at, lines.at(-1)?.at];
     opened.push(first - began_s);
     played.push(last - first);
@@ -128,7 +93,7 @@ async function timesOf(folder: string, began_s: number): Promise<Omit<Played, 'w
   };
 }
 
-async function untilSettled(batch: Batch): Promise<void> {
+async function untilSettled(batch: WorkflowHandle): Promise<void> {
   await eventually({ what: 'turns of the slow batch', timeout_ms: BEGINS_WITHIN_MS }, async () => {
     const progress = await batch.query<BatchProgress>('progress').catch(() => null);
     return (progress?.turns ?? 0) >= SETTLED_TURNS * slow;
@@ -156,27 +121,24 @@ function report(alone: readonly Played[], beside: readonly Played[]): string {
 const say = (line: string): void => {
   console.log(line);
 };
-const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
-const folder = path.join(PROJECT_ROOT, '.rollouts', `beside-${process.pid}`);
 const settings = { skill: 0, max_num_seqs: 100_000, max_model_len: 32_768 };
-const stack = await startStack(
+const stack = await startPuzzles(
   { rollouts: Math.max(slow, fast) },
-  { cliPath: cli.path, folder, settings: { ...settings, ...FAST } },
+  { simulator: { ...settings, ...FAST } },
 );
-const slowEngine = await startSimulatorProcess({
-  directory: folder,
-  port: 0,
+const slowEngine = await startEngine(path.join(stack.directory, 'slow'), {
   settings: { ...settings, ...SLOW },
   logs: false,
 });
+stack.ending(slowEngine.end);
 const parsed = workerConfig(stack, { task_queue: TASK_QUEUE, turn_slice: null, memory: MEMORY });
 const [usual] = Object.values(parsed.generation);
 if (usual === undefined) throw new Error('expected a generation service, got none');
 const config = {
   ...parsed,
-  generation: { ...parsed.generation, slow: { ...usual, base_urls: [`${slowEngine.url}/v1`] } },
+  generation: { ...parsed.generation, slow: { ...usual, base_urls: [slowEngine.replica] } },
 };
-const worker = await startWorkerProcess({ directory: stack.folder, config });
+await stack.startWorker({ ...config, task_queue: TASK_QUEUE });
 const root = outputsRoot(config);
 try {
   await playFast(stack, { id: 'warm', root });
@@ -193,7 +155,5 @@ try {
   }
   say(`\n${report(alone, beside)}`);
 } finally {
-  await worker.stop();
-  await slowEngine.stop();
-  await stack.stop();
+  await stack.end();
 }

@@ -1,8 +1,8 @@
 import type { Figures } from '../../../src/cli/plan/plan.js';
 import type { PerPart, Reading } from './readings.js';
 import type { JournalBytes } from './journal-bytes.js';
-import { HEARTBEAT, POLLS, costOf } from './report.js';
-import type { ManyRun, Phase } from './run.js';
+import type { ManyRun, Phase } from './phases.js';
+import { HEARTBEAT, POLLS, costOf } from './phases.js';
 
 /** The two runs that the figures of `temporal-rollout plan` come from, and what PostgreSQL adds. */
 export interface Measured {

@@ -1,20 +1,20 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { planned } from '../../../src/cli/plan/plan-command.js';
 import { planTable } from '../../../src/cli/plan/plan-table.js';
 import { toMs } from '../../../src/model/workflow-safe/durations.js';
 import { findTemporalCli } from '../../../tools/temporal-cli/find.js';
 import { firstFreePort } from '../../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { readOptions, wrongUsage } from '../../options.js';
 import { withReport } from '../page-text.js';
 import { machine } from '../report.js';
-import { startStack } from '../stack.js';
+import { startPuzzles } from '../puzzles.js';
 import { figuresFile, figuresOf, postgresIn } from './figures.js';
+import type { ManyOptions, ManyRun } from './phases.js';
 import { REPEATS } from './play.js';
 import { manyReport } from './report.js';
-import type { ManyOptions, ManyRun } from './run.js';
 import { measureMany } from './run.js';
 
 const USAGE = `node --import tsx lab/bench/many/main.ts [--rollouts N] [--workers N] …     after npm run build
@@ -34,44 +34,29 @@ waiting, playing and ending are measured apart.
   --json FILE     everything that was measured
   --figures       measures what temporal-rollout plan computes with, and writes it into src/cli/plan/figures.ts`;
 
-function readOptions(): ManyOptions & { json: string | null; figures: boolean } {
-  const { values } = parseArgs({
-    options: {
-      rollouts: { type: 'string', default: '1000' },
-      workers: { type: 'string', default: '1' },
-      turns: { type: 'string', default: '5' },
-      'turn-time': { type: 'string', default: '6s' },
-      tokens: { type: 'string' },
-      memory: { type: 'string', default: '4GiB' },
-      'turn-slice': { type: 'string', default: '10m' },
-      heartbeats: { type: 'string' },
-      limit: { type: 'string', default: '20m' },
-      json: { type: 'string' },
-      figures: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
+function optionsOf(): ManyOptions & { json: string | null; figures: boolean } {
+  const { turn_time, tokens, heartbeats, limit, ...options } = readOptions(USAGE, {
+    rollouts: 1000,
+    workers: 1,
+    turns: 5,
+    turn_time: '6s',
+    tokens: 0,
+    memory: '4GiB',
+    turn_slice: '10m',
+    heartbeats: null,
+    limit: '20m',
+    json: null,
+    figures: false,
   });
-  const [rollouts, workers, turns] = [values.rollouts, values.workers, values.turns].map(Number);
-  const tokens = values.tokens === undefined ? null : Number(values.tokens);
-  const isWrong = [rollouts, workers, turns, tokens ?? 1].some(
-    (one) => !(Number.isInteger(one) && Number(one) > 0),
-  );
-  if (values.help || isWrong || Number(turns) < 4 || Number(rollouts) % REPEATS !== 0) {
-    console.log(USAGE);
-    process.exit(values.help ? 0 : 2);
-  }
+  const { rollouts, turns } = options;
+  if (turns < 4 || rollouts === 0 || rollouts % REPEATS !== 0)
+    wrongUsage(USAGE, `${rollouts} rollouts of ${turns} turns`);
   return {
-    rollouts: Number(rollouts),
-    workers: Number(workers),
-    turns: Number(turns),
-    turn_ms: toMs(values['turn-time']),
-    tokens,
-    memory: values.memory,
-    turn_slice: values['turn-slice'],
-    heartbeat_timeout: values.heartbeats ?? null,
-    limit_ms: toMs(values.limit),
-    json: values.json ?? null,
-    figures: values.figures,
+    ...options,
+    turn_ms: toMs(turn_time),
+    tokens: tokens === 0 ? null : tokens,
+    heartbeat_timeout: heartbeats,
+    limit_ms: toMs(limit),
   };
 }
 
@@ -90,19 +75,17 @@ const say = (line: string): void => {
   console.log(line);
 };
 
-async function playOne(options: ManyOptions, cliPath: string): Promise<ManyRun> {
-  const folder = path.join(PROJECT_ROOT, '.rollouts', `many-${process.pid}`);
+async function playOne(options: ManyOptions): Promise<ManyRun> {
   const metrics_port = await firstFreePort(0);
   const scenario = { rollouts: options.rollouts / REPEATS };
-  const settings = { skill: 0, max_num_seqs: 100_000, max_model_len: 32_768, ...paceOf(options) };
-  const dbFile = path.join(folder, 'temporal.db');
-  const stack = await startStack(scenario, { cliPath, folder, dbFile, settings, metrics_port });
+  const simulator = { skill: 0, max_num_seqs: 100_000, max_model_len: 32_768, ...paceOf(options) };
+  const stack = await startPuzzles(scenario, { in_memory: false, simulator, metrics_port });
   try {
     const run = await measureMany({ ...stack, metrics_port }, { ...options, say });
     say(`\n${manyReport(run)}\n`);
     return run;
   } finally {
-    await stack.stop();
+    await stack.end();
   }
 }
 
@@ -113,9 +96,9 @@ const STREAMED = { rollouts: 40, tokens: 800 } as const;
 /** Of docs/scale.md. */
 const EXAMPLE = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 600 };
 
-async function writeFigures(options: ManyOptions, cliPath: string): Promise<void> {
-  const whole = await playOne({ ...options, ...WHOLE }, cliPath);
-  const streamed = await playOne({ ...options, ...STREAMED }, cliPath);
+async function writeFigures(options: ManyOptions): Promise<void> {
+  const whole = await playOne({ ...options, ...WHOLE });
+  const streamed = await playOne({ ...options, ...STREAMED });
   const bench = await readFile(path.join(PROJECT_ROOT, 'lab', 'bench', 'README.md'), 'utf8');
   const where = `${machine()}, Temporal CLI ${cli.version}`;
   const figures = figuresOf({ whole, streamed, postgres: postgresIn(bench), where });
@@ -127,13 +110,13 @@ async function writeFigures(options: ManyOptions, cliPath: string): Promise<void
   say(`${file} and ${page} have the new figures; \`npm run format\` formats them`);
 }
 
-const { json, figures, ...options } = readOptions();
+const { json, figures, ...options } = optionsOf();
 const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
 say(
   `${machine()}, Temporal CLI ${cli.version}, load average before it ${(loadavg()[0] ?? 0).toFixed(1)}`,
 );
-if (figures) await writeFigures(options, cli.path);
+if (figures) await writeFigures(options);
 else {
-  const run = await playOne(options, cli.path);
+  const run = await playOne(options);
   if (json !== null) await writeFile(json, `${JSON.stringify(run, null, 2)}\n`);
 }

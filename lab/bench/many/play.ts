@@ -1,13 +1,14 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ServiceError } from '@temporalio/client';
 import type { BatchResult } from '../../../src/activities/contract.js';
+import { readRows } from '../../bed/batch.js';
 import { answeredBy } from '../../bed/simulator.js';
-import { GENERATION, MAX_SEQ_LEN } from '../scenario.js';
-import type { Stack } from '../stack.js';
-import type { ManyOptions, Phase } from './run.js';
+import { MAX_SEQ_LEN } from '../scenario.js';
+import type { Stack } from '../../bed/stack.js';
+import { checkPlayed, startBatch } from '../puzzles.js';
+import type { ManyOptions, Phase } from './phases.js';
 import { TASK_QUEUE } from './workers.js';
 
 export const REPEATS = 8;
@@ -45,7 +46,7 @@ export async function play(
       await sleep(POLL_MS);
     }
   };
-  const { simulator } = stack;
+  const simulator = stack.simulator();
   const each = Math.floor(rollouts / PARTS);
   for (let part = 1; part < PARTS; part++) await simulator.inject({ fault: 'hold', times: each });
   await simulator.inject({ fault: 'hold', times: null });
@@ -55,21 +56,15 @@ export async function play(
     return over !== null;
   };
   await phase('starting', async () => {
-    const handle = await stack.client.workflow.start('rolloutBatch', {
-      workflowId: BATCH,
-      taskQueue: TASK_QUEUE,
-      args: [
-        {
-          samples: { path: path.basename(stack.samplesFile) },
-          limit: rollouts / REPEATS,
-          num_repeats: REPEATS,
-          generation: GENERATION,
-          max_seq_len: 2 * MAX_SEQ_LEN,
-          max_rollout_turns: turns,
-          max_in_flight: rollouts,
-          rollout_timeout: '2h',
-        },
-      ],
+    const handle = await startBatch(stack, {
+      id: BATCH,
+      task_queue: TASK_QUEUE,
+      limit: rollouts / REPEATS,
+      num_repeats: REPEATS,
+      max_seq_len: 2 * MAX_SEQ_LEN,
+      max_rollout_turns: turns,
+      max_in_flight: rollouts,
+      rollout_timeout: '2h',
     });
     resultOf(handle).then(
       (result) => (over = { result }),
@@ -112,21 +107,13 @@ export async function play(
 
 /** Each rollout has its row, and has played all its turns. */
 async function check(
-  { counts, metrics }: BatchResult,
+  result: BatchResult,
   { rollouts, turns, directory }: { rollouts: number; turns: number; directory: string },
 ): Promise<void> {
-  const text = await readFile(path.join(directory, 'rollouts.jsonl'), 'utf8');
-  const ids = new Set(
-    text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => (JSON.parse(line) as { rollout_id: string }).rollout_id),
-  );
-  const played = metrics['total_turns'];
-  if (counts.completed !== rollouts || ids.size !== rollouts || played !== rollouts * turns)
-    throw new Error(
-      `expected ${rollouts} rollouts of ${turns} turns, got ${JSON.stringify(counts)}, ${ids.size} rows and ${String(played)} turns`,
-    );
+  checkPlayed(result, { rollouts, turns });
+  const rows = await readRows(path.join(directory, 'rollouts.jsonl'));
+  const ids = new Set(rows.map(({ rollout_id }) => rollout_id));
+  if (ids.size !== rollouts) throw new Error(`expected ${rollouts} rows, got ${ids.size}`);
 }
 
 interface Faults {
@@ -134,7 +121,7 @@ interface Faults {
 }
 
 const faultsOf = async ({ simulator }: Stack): Promise<Faults['faults']> =>
-  ((await (await fetch(`${simulator.url}/simulator/faults`)).json()) as Faults).faults;
+  ((await (await fetch(`${simulator().url}/simulator/faults`)).json()) as Faults).faults;
 
 const held = async (stack: Stack): Promise<number> =>
   (await faultsOf(stack)).reduce((sum, { hits }) => sum + hits, 0);
@@ -152,4 +139,32 @@ async function resultOf(handle: WorkflowHandle): Promise<BatchResult> {
     }
     await sleep(POLL_MS);
   }
+}
+
+/** Turns of this share of their mean at least and at most. */
+const SPREAD = 0.3;
+const NUDGE_MS = 50;
+
+/** Draws the time of the next turns again and again, so that they are not all alike. */
+export function keepPace(
+  { simulator }: Stack,
+  { turn_ms, tokens }: ManyOptions,
+): { end: () => void } {
+  if (tokens !== null) return { end: () => undefined };
+  let isOver = false;
+  const nudge = async (): Promise<void> => {
+    while (!isOver) {
+      const ms_to_first_token = turn_ms * (1 + SPREAD * (2 * Math.random() - 1));
+      await simulator()
+        .change({ ms_to_first_token })
+        .catch(() => undefined);
+      await sleep(NUDGE_MS);
+    }
+  };
+  void nudge();
+  return {
+    end: () => {
+      isOver = true;
+    },
+  };
 }

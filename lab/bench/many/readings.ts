@@ -1,4 +1,6 @@
-import { readFile, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
+import { readJsonLines } from '../../bed/json-lines.js';
+import { median } from '../measure.js';
 import { cpuMs, residentMb } from '../process-usage.js';
 
 /** Which processes one reading adds up. */
@@ -103,24 +105,18 @@ export async function loopBetween(
 ): Promise<Loop> {
   const seconds = await Promise.all(
     files.map(async (file) =>
-      (await readFile(file, 'utf8'))
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line) as Second)
-        .filter(({ at }) => at >= from && at <= to),
+      (await readJsonLines<Second>(file)).filter(({ at }) => at >= from && at <= to),
     ),
   );
   const all = seconds.flat();
-  const middle = (values: number[]): number =>
-    values.sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
   const last = (take: (second: Second) => number): number =>
     seconds.reduce(
       (sum, own) => sum + (own.length === 0 ? 0 : take(own[own.length - 1] as Second)),
       0,
     );
   return {
-    p50_ms: middle(all.map(({ p50_ms }) => p50_ms)),
-    p99_ms: middle(all.map(({ p99_ms }) => p99_ms)),
+    p50_ms: median(all.map(({ p50_ms }) => p50_ms)),
+    p99_ms: median(all.map(({ p99_ms }) => p99_ms)),
     max_ms: Math.max(0, ...all.map(({ max_ms }) => max_ms)),
     heap_mb: last(({ heap_mb }) => heap_mb),
     timers: last(({ timers }) => timers),

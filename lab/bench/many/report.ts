@@ -1,6 +1,7 @@
 import { table } from '../report.js';
-import type { ManyRun, Phase } from './run.js';
-import type { PerPart, Reading } from './readings.js';
+import type { ManyRun, Phase } from './phases.js';
+import { costOf } from './phases.js';
+import type { PerPart } from './readings.js';
 
 /** What a phase's count is. */
 const UNITS: Readonly<Record<Phase['name'], string>> = {
@@ -12,38 +13,6 @@ const UNITS: Readonly<Record<Phase['name'], string>> = {
 };
 
 const PARTS = ['server', 'workers', 'simulator'] as const;
-
-export const HEARTBEAT = 'RecordActivityTaskHeartbeat';
-
-/** What one of its count costs. */
-export interface PhaseCost {
-  wall_s: number;
-  /** CPU milliseconds for each of its count. */
-  cpu_ms: PerPart;
-  /** Requests to the server a second, without long polls. */
-  requests_s: number;
-  heartbeats_s: number;
-}
-
-/** They are open as long as a worker is idle. */
-export const POLLS = /^Poll|GetWorkflowExecutionHistory/;
-
-export function costOf({ before, after, count }: Phase): PhaseCost {
-  const wall_s = (after.at_ms - before.at_ms) / 1000;
-  const asked = Object.keys(after.requests)
-    .filter((name) => !POLLS.test(name))
-    .reduce((sum, name) => sum + between(name, { before, after }), 0);
-  const each = (part: keyof PerPart): number => (after.cpu_ms[part] - before.cpu_ms[part]) / count;
-  return {
-    wall_s,
-    cpu_ms: { server: each('server'), workers: each('workers'), simulator: each('simulator') },
-    requests_s: asked / wall_s,
-    heartbeats_s: between(HEARTBEAT, { before, after }) / wall_s,
-  };
-}
-
-const between = (name: string, { before, after }: { before: Reading; after: Reading }): number =>
-  (after.requests[name] ?? 0) - (before.requests[name] ?? 0);
 
 /** One phase, as soon as it has passed. */
 export function phaseLine(phase: Phase): string {

@@ -2,55 +2,14 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { closingTimes, historySizes } from '../histories.js';
-import type { HistorySizes } from '../histories.js';
-import type { Stack } from '../stack.js';
-import type { JournalBytes } from './journal-bytes.js';
+import type { Stack } from '../../bed/stack.js';
 import { journalBytes } from './journal-bytes.js';
-import { keepPace } from './pace.js';
-import { BATCH, play } from './play.js';
-import type { Loop, PerPart, Reading, Watched } from './readings.js';
+import type { ManyOptions, ManyRun, Phase } from './phases.js';
+import { BATCH, keepPace, play } from './play.js';
+import type { PerPart, Reading, Watched } from './readings.js';
 import { loopBetween, readAll } from './readings.js';
 import { phaseLine } from './report.js';
 import { startWorkers } from './workers.js';
-
-/** Many rollouts in flight at once. */
-export interface ManyOptions {
-  rollouts: number;
-  workers: number;
-  turns: number;
-  turn_ms: number;
-  /** Sent one by one over the whole turn; null: an answer of some 25 comes whole at its end. */
-  tokens: number | null;
-  /** `worker.memory` of each. */
-  memory: string;
-  turn_slice: string;
-  /** null: the default. */
-  heartbeat_timeout: string | null;
-  /** It fails if it has not ended by then. */
-  limit_ms: number;
-}
-
-/** Part of a run, with what was read at its begin and its end. */
-export interface Phase {
-  name: 'starting' | 'waiting' | 'first turns' | 'playing' | 'ending';
-  /** What it does, to divide by: rollouts started, turns played, rollouts ended; seconds of waiting rollouts. */
-  count: number;
-  before: Reading;
-  after: Reading;
-  loop: Loop;
-}
-
-export interface ManyRun extends ManyOptions {
-  /** Nothing plays yet. */
-  idle: Reading;
-  /** What idle processes take in a second. */
-  idle_cpu_ms: PerPart;
-  phases: Phase[];
-  histories: HistorySizes;
-  closing_s: number;
-  journals: JournalBytes;
-  database_mb: number;
-}
 
 const IDLE_AFTER_MS = 4000;
 const IDLE_MS = 8000;
@@ -63,9 +22,9 @@ export async function measureMany(
   const { workers, loops, outputs } = started;
   const directory = path.join(outputs, BATCH);
   const watched: Watched = {
-    server: stack.server.pid,
+    server: stack.ownServer().pid,
     workers: workers.map(({ pid }) => pid),
-    simulator: stack.simulator.pid,
+    simulator: stack.simulator().pid,
     metrics_port: stack.metrics_port,
   };
   const pace = keepPace(stack, options);
@@ -89,14 +48,13 @@ export async function measureMany(
       idle,
       idle_cpu_ms: idleCost(before, idle),
       phases,
-      histories: await historySizes(stack.client),
-      closing_s: (await closingTimes(stack.client)).batch_s,
+      histories: await historySizes(stack.server().client),
+      closing_s: (await closingTimes(stack.server().client)).batch_s,
       journals: await journalBytes(path.join(directory, 'journals')),
-      database_mb: await databaseMb(stack.folder),
+      database_mb: await databaseMb(path.join(stack.directory, 'database')),
     };
   } finally {
     pace.end();
-    await Promise.all(workers.map((worker) => worker.stop()));
   }
 }
 

@@ -6,10 +6,9 @@ import { cutByOpenFiles } from '../../../src/workers/open-files.js';
 import { outputsRoot } from '../../../src/workers/open-store.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import type { WorkerProcess } from '../../bed/worker.js';
-import { startWorkerProcess } from '../../bed/worker.js';
-import type { Stack } from '../stack.js';
-import { workerConfig } from '../stack.js';
-import type { ManyOptions } from './run.js';
+import type { Stack } from '../../bed/stack.js';
+import { workerConfig } from '../puzzles.js';
+import type { ManyOptions } from './phases.js';
 
 /** All of them poll it. */
 export const TASK_QUEUE = 'many';
@@ -30,15 +29,16 @@ export async function startWorkers(
   const worker = { ...parsed.worker, heartbeat_timeout, max_generations: rollouts };
   const config = { ...parsed, generation, worker };
   checkPlaces(config, rollouts / workers);
-  const preload = pathToFileURL(path.join(PROJECT_ROOT, 'lab', 'bench', 'many', 'loop-delay.mjs')).href;
+  const preload = pathToFileURL(
+    path.join(PROJECT_ROOT, 'lab', 'bench', 'many', 'loop-delay.mjs'),
+  ).href;
   const names = Array.from({ length: workers }, (_, i) => `worker-${i}`);
-  const loops = names.map((name) => path.join(stack.folder, `${name}.loop`));
+  const loops = names.map((name) => path.join(stack.directory, `${name}.loop`));
   const running = await Promise.all(
     names.map((name, i) =>
-      startWorkerProcess({
-        directory: stack.folder,
-        config,
-        name,
+      stack.startWorker({
+        ...config,
+        ...{ task_queue: TASK_QUEUE, name },
         env: { NODE_OPTIONS: `--import ${preload}`, LOOP_DELAY_FILE: loops[i] ?? '' },
       }),
     ),

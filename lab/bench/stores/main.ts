@@ -1,9 +1,8 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
-import { findTemporalCli } from '../../../tools/temporal-cli/find.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { readOptions, wrongUsage } from '../../options.js';
 import { machine } from '../report.js';
 import { capacityTable } from './capacity.js';
 import type { Database } from './database.js';
@@ -51,16 +50,10 @@ const tables = ({ database, folder, size }: Run): Promise<string> =>
 const pace = ({ database, folder, size }: Run): Promise<string> =>
   measurePace(database, { ...size.pace, root: path.join(folder, 'pace') });
 
-async function turns({ database, folder, size }: Run): Promise<string> {
-  const say = (line: string): void => {
-    console.error(line);
-  };
-  const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
+async function turns({ database, size }: Run): Promise<string> {
   const measured: (TurnsOptions & { costs: TurnCosts })[] = [];
-  for (const options of size.turns) {
-    const place = { cliPath: cli.path, folder: path.join(folder, `turns-${options.turn_ms}`) };
-    measured.push({ ...options, costs: await measureTurns(database, { ...options, ...place }) });
-  }
+  for (const options of size.turns)
+    measured.push({ ...options, costs: await measureTurns(database, options) });
   const last = measured.at(-1)?.costs.postgres;
   return `${turnsTable(measured)}\n\n${last === undefined ? '' : capacityTable(last)}`;
 }
@@ -68,17 +61,15 @@ async function turns({ database, folder, size }: Run): Promise<string> {
 const PARTS = { tables, pace, turns };
 
 async function main(): Promise<void> {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { quick: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h' } },
-  });
+  const { quick, words } = readOptions(USAGE, { quick: false });
   const names = Object.keys(PARTS) as (keyof typeof PARTS)[];
-  const wanted = names.filter((name) => positionals.length === 0 || positionals.includes(name));
-  if (values.help === true || positionals.some((name) => !(name in PARTS))) throw new Error(USAGE);
+  const wanted = names.filter((name) => words.length === 0 || words.includes(name));
+  const unknown = words.find((name) => !(name in PARTS));
+  if (unknown !== undefined) wrongUsage(USAGE, `expected ${names.join(', ')}, got ${unknown}`);
   const folder = path.join(PROJECT_ROOT, '.rollouts', `bench-stores-${process.pid}`);
-  const size = SIZES[values.quick ? 'quick' : 'full'];
+  const size = SIZES[quick ? 'quick' : 'full'];
   const load = (loadavg()[0] ?? 0).toFixed(1);
-  console.log(`${machine()}, load average before it ${load}${values.quick ? ', quick form' : ''}.`);
+  console.log(`${machine()}, load average before it ${load}${quick ? ', quick form' : ''}.`);
   for (const name of wanted) {
     // Each measurement has its own database, so the data of one does not slow down the next.
     await mkdir(folder, { recursive: true });

@@ -1,15 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BatchResult } from '../../../src/activities/contract.js';
 import type { WorkerProcess } from '../../bed/worker.js';
-import { startWorkerProcess } from '../../bed/worker.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
 import { table } from '../report.js';
-import { AT_ONCE, GENERATION, MAX_SEQ_LEN, SLOW, TURNS } from '../scenario.js';
-import type { Stack } from '../stack.js';
-import { setPace, startStack, workerConfig } from '../stack.js';
+import { AT_ONCE, SLOW, TURNS } from '../scenario.js';
+import type { Stack } from '../../bed/stack.js';
+import { checkPlayed, resultOf, setPace, startBatch, startPuzzles } from '../puzzles.js';
 import type { Database, StorePlace } from './database.js';
 import { SCHEMA } from './database.js';
 
@@ -38,14 +36,12 @@ export interface TurnCosts {
 
 const KINDS = ['file', 'postgres'] as const;
 const SETTLE_MS = 1500;
-const LIMIT_MS = 900_000;
 
 export async function measureTurns(
   database: Database,
-  { cliPath, folder, ...options }: TurnsOptions & { cliPath: string; folder: string },
+  { rollouts, rounds, turn_ms }: TurnsOptions,
 ): Promise<TurnCosts> {
-  const { rollouts, rounds, turn_ms } = options;
-  const stack = await startStack({ rollouts }, { cliPath, folder });
+  const stack = await startPuzzles({ rollouts });
   await setPace(stack, turn_ms === 0 ? AT_ONCE : SLOW);
   const workers = new Map<StorePlace['kind'], WorkerProcess>();
   const costs: Record<StorePlace['kind'], TurnCost[]> = { file: [], postgres: [] };
@@ -65,8 +61,7 @@ export async function measureTurns(
         if (round > 0) costs[kind].push(cost);
       }
   } finally {
-    await Promise.all([...workers.values()].map((worker) => worker.stop()));
-    await stack.stop();
+    await stack.end();
   }
   const ratios = costs.file.map(({ worker }, i) => (costs.postgres[i]?.worker ?? NaN) / worker);
   return { file: medianOf(costs.file), postgres: medianOf(costs.postgres), ratios };
@@ -76,14 +71,14 @@ async function startWorker(
   kind: StorePlace['kind'],
   { stack, database }: { stack: Stack; database: Database },
 ): Promise<WorkerProcess> {
-  const { folder } = stack;
-  const config = workerConfig(stack, { task_queue: kind, turn_slice: '2s' });
-  const secret = path.join(folder, 'database-url');
+  const secret = path.join(stack.directory, 'database-url');
   await writeFile(secret, database.url, { mode: 0o600 });
-  const outputs = { root: path.join(folder, 'outputs') };
-  const store = { kind, url_file: secret, schema: SCHEMA, outputs };
-  const own = kind === 'file' ? config : { ...config, store };
-  return await startWorkerProcess({ directory: folder, name: kind, config: own });
+  const outputs = { root: path.join(stack.directory, 'outputs') };
+  return await stack.startWorker({
+    task_queue: kind,
+    worker: { turn_slice: '2s' },
+    ...(kind === 'postgres' && { store: { kind, url_file: secret, schema: SCHEMA, outputs } }),
+  });
 }
 
 async function playOne(
@@ -98,34 +93,21 @@ async function playOne(
 ): Promise<TurnCost> {
   const now = async (): Promise<TurnCost> => ({
     worker: await cpuMs(pid),
-    temporal: await cpuMs(stack.server.pid),
+    temporal: await cpuMs(stack.ownServer().pid),
     postgres: await database.cpu(),
     wal_bytes: await walBytes(database),
   });
   const before = await now();
-  const handle = await stack.client.workflow.start('rolloutBatch', {
-    workflowId: batchId,
-    taskQueue: kind,
-    args: [
-      {
-        samples: { path: path.basename(stack.samplesFile) },
-        limit: rollouts,
-        generation: GENERATION,
-        max_seq_len: MAX_SEQ_LEN,
-        max_rollout_turns: TURNS,
-        max_in_flight: rollouts,
-      },
-    ],
+  const handle = await startBatch(stack, {
+    id: batchId,
+    task_queue: kind,
+    limit: rollouts,
+    max_rollout_turns: TURNS,
+    max_in_flight: rollouts,
   });
-  const { counts, metrics } = await stack.client.connection.withDeadline(
-    Date.now() + LIMIT_MS,
-    async () => (await handle.result()) as BatchResult,
-  );
-  const turns = Number(metrics['total_turns']);
-  if (counts.completed !== rollouts || turns !== rollouts * TURNS)
-    throw new Error(
-      `${batchId}: expected ${rollouts * TURNS} turns, got ${turns} and ${JSON.stringify(counts)}`,
-    );
+  const result = await resultOf(stack, handle);
+  checkPlayed(result, { rollouts, turns: TURNS });
+  const turns = rollouts * TURNS;
   await sleep(SETTLE_MS);
   const after = await now();
   const each = (part: keyof TurnCost): number => (after[part] - before[part]) / turns;

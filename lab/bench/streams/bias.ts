@@ -1,9 +1,9 @@
 import { loadavg } from 'node:os';
 import type { PolicyBed } from '../../bed/policy-bed.js';
-import { startPolicyBed } from '../../bed/policy-bed.js';
 import type { Row } from '../../../src/model/results/row.js';
 import { mean } from '../../../src/model/results/statistics.js';
 import { ksTest } from '../kolmogorov-smirnov.js';
+import { equalSamples } from '../samples.js';
 import type { Trained } from './play.js';
 import {
   heading,
@@ -11,7 +11,7 @@ import {
   MAX_NEW_TOKENS,
   ROLLOUT,
   row,
-  samplesOf,
+  startStreamBed,
   THINKING_TOKENS,
   tokensOf,
   trainOn,
@@ -44,13 +44,9 @@ interface Arm {
 }
 
 const startBed = (name: string): Promise<PolicyBed> =>
-  startPolicyBed({
-    name: `stream-${name}`,
-    own_server: true,
-    replicas: 1,
+  startStreamBed(name, {
     skill: 0,
     simulator: { tokens_per_second: 200, thinking_tokens: THINKING_TOKENS, skill: 0 },
-    worker: { heartbeat_timeout: '10s', turn_slice: '2s' },
   });
 
 async function playLaw(bed: PolicyBed, { groups, seed }: Size): Promise<Arm> {
@@ -58,7 +54,7 @@ async function playLaw(bed: PolicyBed, { groups, seed }: Size): Promise<Arm> {
   await batch.start({
     ...ROLLOUT,
     // Each group gives several values, because inline samples are limited.
-    samples: samplesOf(groups / VALUES),
+    samples: equalSamples(groups / VALUES),
     num_repeats: VALUES * REPEATS,
     generation: { max_new_tokens: MAX_NEW_TOKENS, seed },
     max_in_flight: (MAX_LAG + 1) * GROUPS_PER_STEP * REPEATS,
@@ -92,7 +88,7 @@ async function playStream(
     id: when_stale,
     request: {
       ...ROLLOUT,
-      samples: samplesOf(8),
+      samples: equalSamples(8),
       num_repeats: REPEATS,
       generation: { max_new_tokens: MAX_NEW_TOKENS, seed: seed + 1 },
       groups_per_step: GROUPS_PER_STEP,

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyBed } from '../../bed/policy-bed.js';
-import { startPolicyBed } from '../../bed/policy-bed.js';
 import { puzzleRequest } from '../../bed/puzzle-request.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
-import { heading, row, trainOn } from './play.js';
+import { heading, row, startStreamBed, trainOn } from './play.js';
 
 /** Processor time of worker and Temporal server per rollout, of a stream and of a batch in alternation. */
 const REPEATS = 8;
@@ -13,12 +12,8 @@ const STEPS = 10;
 const SETTLE_MS = 2000;
 
 export async function cost({ rounds }: { rounds: number }): Promise<void> {
-  const bed = await startPolicyBed({
-    name: 'stream-cost',
-    own_server: true,
-    replicas: 1,
+  const bed = await startStreamBed('cost', {
     simulator: { tokens_per_second: 200, thinking_tokens: 20 },
-    worker: { heartbeat_timeout: '10s', turn_slice: '2s' },
   });
   const request = puzzleRequest(
     { samples: GROUPS_PER_STEP * STEPS, num_repeats: REPEATS },
@@ -56,8 +51,8 @@ export async function cost({ rounds }: { rounds: number }): Promise<void> {
 }
 
 async function spent(bed: PolicyBed, play: () => Promise<unknown>): Promise<number> {
-  const server = (bed.server() as { pid?: number }).pid ?? process.pid;
-  const now = async (): Promise<number> => (await cpuMs(bed.worker.pid())) + (await cpuMs(server));
+  const { pid } = bed.ownServer();
+  const now = async (): Promise<number> => (await cpuMs(bed.worker.pid())) + (await cpuMs(pid));
   const before = await now();
   await play();
   await sleep(SETTLE_MS);

@@ -1,10 +1,9 @@
 import path from 'node:path';
 import { mean } from '../../../src/model/results/statistics.js';
-import { startPolicyBed } from '../../bed/policy-bed.js';
 import { puzzleRequest } from '../../bed/puzzle-request.js';
 import { diskUsage } from '../disk-usage.js';
 import { cpuMs, residentMb } from '../process-usage.js';
-import { heading, row, trainOn } from './play.js';
+import { heading, row, startStreamBed, trainOn } from './play.js';
 
 /** A stream of many groups: the cost of a group as the stream grows older. */
 const TENTHS = 10;
@@ -19,18 +18,13 @@ interface Tenth {
 }
 
 export async function many({ groups }: { groups: number }): Promise<void> {
-  const bed = await startPolicyBed({
-    name: 'stream-many',
-    own_server: true,
-    replicas: 1,
+  const bed = await startStreamBed('many', {
     simulator: { tokens_per_second: 0, thinking_tokens: 4 },
-    worker: { heartbeat_timeout: '10s', turn_slice: '2s' },
   });
   try {
     const tenths: Tenth[] = [];
-    const server = bed.server() as { pid?: number };
-    const spent = async (): Promise<number> =>
-      (await cpuMs(bed.worker.pid())) + (await cpuMs(server.pid ?? process.pid));
+    const { pid } = bed.ownServer();
+    const spent = async (): Promise<number> => (await cpuMs(bed.worker.pid())) + (await cpuMs(pid));
     let since = { at: performance.now(), cpu: await spent() };
     const runs = new Set<string>();
     const steps = groups / GROUPS_PER_STEP;

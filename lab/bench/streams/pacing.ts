@@ -1,8 +1,8 @@
 import { loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PolicyBed } from '../../bed/policy-bed.js';
-import { startPolicyBed } from '../../bed/policy-bed.js';
+import type { PolicyBed, PolicyBedOptions } from '../../bed/policy-bed.js';
 import { median } from '../measure.js';
+import { equalSamples } from '../samples.js';
 import {
   heading,
   MAX_NEW_TOKENS,
@@ -10,7 +10,7 @@ import {
   pace,
   ROLLOUT,
   row,
-  samplesOf,
+  startStreamBed,
   THINKING_TOKENS,
   trainOn,
 } from './play.js';
@@ -23,21 +23,17 @@ const GROUPS_PER_STEP = 8;
 const MAX_LAG = 2;
 const IN_FLIGHT = GROUPS_PER_STEP * (MAX_LAG + 1) * REPEATS;
 
-type Engine = NonNullable<Parameters<typeof startPolicyBed>[0]['simulator']>;
+type Engine = NonNullable<PolicyBedOptions['simulator']>;
 
 const startBed = (name: string, simulator: Engine): Promise<PolicyBed> =>
-  startPolicyBed({
-    name: `stream-${name}`,
-    own_server: true,
-    replicas: 1,
+  startStreamBed(name, {
     skill: 0,
     simulator: { skill: 0, thinking_tokens: THINKING_TOKENS, ...simulator },
-    worker: { heartbeat_timeout: '10s', turn_slice: '2s' },
   });
 
 const request = {
   ...ROLLOUT,
-  samples: samplesOf(8),
+  samples: equalSamples(8),
   num_repeats: REPEATS,
   generation: { max_new_tokens: MAX_NEW_TOKENS },
 };
@@ -75,7 +71,7 @@ async function engineBound(for_s: number): Promise<string> {
       return await pace(bed.journals('stream'), { from_s, for_s });
     },
     async (bed) => {
-      const samples = samplesOf(160);
+      const samples = equalSamples(160);
       await bed.batch('batch').start({ ...request, samples, max_in_flight: IN_FLIGHT });
       await sleep(1000 * (until - now_s()));
       return await pace(bed.journals('batch'), { from_s, for_s });

@@ -1,13 +1,24 @@
-import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseLine } from '../../../src/model/journal.js';
 import type { StepFact } from '../../../src/activities/contract/stream.js';
 import type { Row } from '../../../src/model/results/row.js';
 import { sum } from '../../../src/model/results/statistics.js';
-import { generate } from '../../../src/environments/sliding-puzzle/board.js';
-import { STOP_STRING, taskPrompt } from '../../../src/environments/sliding-puzzle/prompt.js';
-import type { PolicyBed } from '../../bed/policy-bed.js';
+import { linesOf, textsInFolder } from '../../bed/journal-texts.js';
+import type { PolicyBed, PolicyBedOptions } from '../../bed/policy-bed.js';
+import { startPolicyBed } from '../../bed/policy-bed.js';
+
+/** One engine, and workers that notice a death late: nothing dies. */
+export const startStreamBed = (
+  name: string,
+  { worker = {}, ...options }: Omit<PolicyBedOptions, 'name'>,
+): Promise<PolicyBed> =>
+  startPolicyBed({
+    name: `stream-${name}`,
+    own_server: true,
+    replicas: 1,
+    worker: { heartbeat_timeout: '10s', turn_slice: '2s', ...worker },
+    ...options,
+  });
 
 export interface Trained {
   /** When each step came, in milliseconds of this process's clock. */
@@ -57,12 +68,12 @@ interface Arrived {
 /** What the journals of a stream or a batch say about each piece of a generation. */
 async function arrivedIn(journals: string): Promise<Arrived[]> {
   const arrived: Arrived[] = [];
-  for (const file of await readdir(journals)) {
-    const text = await readFile(path.join(journals, file), 'utf8');
-    for (const line of text.split('\n').map(parseLine))
-      if (line?.kind === 'chunk')
-        arrived.push({ group: parseInt(file, 10), at: line.at, tokens: line.token_ids.length });
-  }
+  for (const [id, text] of await textsInFolder(journals))
+    for (const line of linesOf(text))
+      if (line.kind === 'chunk') {
+        const group = parseInt(path.basename(id), 10);
+        arrived.push({ group, at: line.at, tokens: line.token_ids.length });
+      }
   return arrived;
 }
 
@@ -86,18 +97,6 @@ export async function tokensOf(
 }
 
 export const now_s = (): number => Date.now() / 1000;
-
-/** The same board again and again, so lengths depend only on the policy's draws. */
-export function samplesOf(count: number): object[] {
-  const game_state = generate({ size: 2, shuffle_moves: 1 }, () => 0);
-  return Array.from({ length: count }, (_, idx) => ({
-    message_log: [{ role: 'user', content: taskPrompt(game_state) }],
-    task_name: 'sliding_puzzle',
-    extra_env_info: { game_state, num_moves: 0, max_moves: 100 },
-    idx,
-    stop_strings: [STOP_STRING],
-  }));
-}
 
 /** A turn has 8 to 780 tokens of thought, a rollout one to three turns: lengths vary by more than 1:50. */
 export const THINKING_TOKENS: [number, number] = [8, 780];

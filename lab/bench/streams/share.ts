@@ -1,9 +1,8 @@
 import type { PolicyBed } from '../../bed/policy-bed.js';
-import { startPolicyBed } from '../../bed/policy-bed.js';
 import { puzzleRequest } from '../../bed/puzzle-request.js';
 import { eventually } from '../../bed/waiting.js';
 import { median } from '../measure.js';
-import { heading, row } from './play.js';
+import { heading, row, startStreamBed } from './play.js';
 
 /**
  * A stream and a batch on the eight slots of one worker: how long a step takes beside a batch of many rollouts, and how
@@ -91,14 +90,11 @@ async function batches(bed: PolicyBed): Promise<Measured> {
 export async function share({ steps: count }: { steps: number }): Promise<void> {
   console.log(heading(['server', 'what', 's alone', 's beside the other', 'ratio']));
   for (const shares of [false, true]) {
-    const bed = await startPolicyBed({
-      name: `stream-share-${shares}`,
-      own_server: true,
+    const bed = await startStreamBed(`share-${shares}`, {
       shares,
-      replicas: 1,
       skill: 0,
       simulator: { tokens_per_second: 60, thinking_tokens: 8, skill: 0 },
-      worker: { heartbeat_timeout: '10s', turn_slice: '500ms', max_generations: SLOTS },
+      worker: { turn_slice: '500ms', max_generations: SLOTS },
     });
     try {
       const server = shares ? 'with shares' : 'in order of arrival';

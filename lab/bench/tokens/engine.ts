@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { capture, chunksOf } from '../../../test/generation/captures.js';
+import { serveParent } from '../contender-process.js';
 
 /**
  * An engine that writes recorded events of vLLM, for all its streams at once, as an engine's step does: `node --import
- * tsx engine.ts`. It prints its address, and ends with its parent.
+ * tsx engine.ts`. It tells its parent its address, and ends with it.
  */
 
 /** The beginning of the path: `/1500-1-5` for 1500 tokens, one an event, an event each 5 ms. */
@@ -96,7 +98,9 @@ const server = createServer((request, response) => {
     });
   });
 });
-server.listen(0, '127.0.0.1', () => {
-  process.send?.(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-});
-process.once('disconnect', () => process.exit(0));
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+serveParent(
+  () => Promise.resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+  () => Promise.resolve(),
+);

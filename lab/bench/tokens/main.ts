@@ -1,9 +1,7 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { readOptions } from '../../options.js';
 import { startProcess } from '../contender-process.js';
 import { median } from '../measure.js';
 import { SCHEMA, startDatabase } from '../stores/database.js';
@@ -18,6 +16,7 @@ const USAGE = `node --import tsx lab/bench/tokens/main.ts [--build NAME=FOLDER â
   --build NAME=FOLDER  checkouts, each built, measured in the same rounds; default: this one
   --only TEXT          only streams whose line contains it, such as "generate 1"
   --stage NAME         only these stages
+  --rounds N           after one that warms up; default 2
   --postgres           also into the journals of PostgreSQL`;
 
 const STREAMS = 16;
@@ -36,40 +35,6 @@ interface Player {
   name: string;
   ask: (order: Order) => Promise<unknown>;
   stop: () => Promise<void>;
-}
-
-function readOptions() {
-  const { values } = parseArgs({
-    options: {
-      build: { type: 'string', multiple: true, default: [`now=${PROJECT_ROOT}`] },
-      only: { type: 'string', default: '' },
-      stage: { type: 'string', multiple: true },
-      rounds: { type: 'string', default: '2' },
-      postgres: { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  });
-  if (values.help) {
-    console.log(USAGE);
-    process.exit(0);
-  }
-  const builds = values.build.map((one) => one.split('=', 2) as [string, string]);
-  const stages = [...STAGES, ...(values.postgres ? (['postgres'] as const) : [])];
-  const wanted = stages.filter((stage) => values.stage?.includes(stage) ?? true);
-  return { ...values, builds, stages: wanted, rounds: Number(values.rounds) };
-}
-
-async function startEngine(): Promise<{ url: string; stop: () => void }> {
-  const child = fork(new URL('./engine.ts', import.meta.url), {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  const [url] = (await once(child, 'message')) as [string];
-  return {
-    url,
-    stop: () => {
-      child.disconnect();
-    },
-  };
 }
 
 interface Measuring {
@@ -107,10 +72,21 @@ async function measureCase(
   return found;
 }
 
-const { builds, stages, rounds, only, postgres } = readOptions();
+const { build, stage, rounds, only, postgres } = readOptions(USAGE, {
+  build: [`now=${PROJECT_ROOT}`],
+  only: '',
+  stage: [],
+  rounds: 2,
+  postgres: false,
+});
+const builds = build.map((one) => one.split('=', 2) as [string, string]);
+const stages = [...STAGES, ...(postgres ? (['postgres'] as const) : [])].filter(
+  (one) => stage.length === 0 || stage.includes(one),
+);
 const folder = path.join(PROJECT_ROOT, '.rollouts', `bench-tokens-${process.pid}`);
 await mkdir(folder, { recursive: true });
-const engine = await startEngine();
+const engine = await startProcess<object>(new URL('./engine.ts', import.meta.url), []);
+const engine_url = String(await engine.ask({}));
 const database = postgres ? await startDatabase(path.join(folder, 'outputs')) : null;
 const place = { root: path.join(folder, 'files'), url: database?.url ?? null, schema: SCHEMA };
 const module = new URL('./player.ts', import.meta.url);
@@ -125,14 +101,14 @@ try {
   console.log(heading(['wire', 'tokens an event', 'build', ...stages]));
   for (const one of CASES) {
     if (!`${one.wire} ${one.each}`.includes(only)) continue;
-    const found = await measureCase(one, { engine: engine.url, players, stages, rounds });
+    const found = await measureCase(one, { engine: engine_url, players, stages, rounds });
     for (const { name } of players) {
       const costs = stages.map((stage) => median(found.get(`${name} ${stage}`) ?? []).toFixed(1));
       console.log(row([one.wire, one.each, name, ...costs]));
     }
   }
 } finally {
-  engine.stop();
+  await engine.stop();
   await Promise.all(players.map(({ stop }) => stop()));
   await database?.end();
   await rm(folder, { recursive: true, force: true, maxRetries: 3 });

@@ -4,11 +4,11 @@ import path from 'node:path';
 import { firstFreePort } from '../../../src/platform/process/free-port.js';
 import type { KeptWorker } from '../../bed/kept-worker.js';
 import type { RecoveryBedOptions } from '../../bed/bed.js';
-import { startRecoveryBed } from '../../bed/bed.js';
+import { createEndings } from '../../bed/endings.js';
 import type { AgentService } from '../../../test/servers/agent-service.js';
 import { startAgentService } from '../../../test/servers/agent-service.js';
 import type { StoreKind, StoredBed } from '../stores.js';
-import { inFiles, inPostgres, OTHER_WORKER, STORE, WORKER } from '../stores.js';
+import { OTHER_WORKER, STORE, startStoredBed, WORKER } from '../stores.js';
 import type { TemporaryDirectory } from '../../bed/temporary-directory.js';
 import type { WorkerConfig } from '../../bed/worker.js';
 import { play } from './agent.js';
@@ -24,6 +24,7 @@ export interface AgentsBed extends StoredBed {
   logs: string;
   /** Folders that programs have left behind. */
   folders: () => Promise<string[]>;
+  end: () => Promise<void>;
 }
 
 const GATEWAY = OTHER_WORKER;
@@ -54,21 +55,19 @@ export async function startAgentsBed(
     },
     generation: { first_token_timeout: '10s', idle_timeout: '5s' },
   };
-  const endings: (() => Promise<void>)[] = [temporary.remove, service.close];
-  const end = async (): Promise<void> => {
-    for (const ending of endings.splice(0).reverse()) await ending();
-  };
+  const endings = createEndings();
+  endings.add(temporary.remove);
+  endings.add(service.close);
   try {
-    const stored =
-      store === 'file' ? inFiles(await startRecoveryBed(options)) : await inPostgres(options);
-    endings.push(stored.end);
+    const stored = await startStoredBed(store, options);
+    endings.add(stored.bed.end);
     const worker = await stored.bed.startWorker(STORE, WORKER);
     const gateway = await stored.bed.startWorker(STORE, GATEWAY);
     const folders = async (): Promise<string[]> =>
       (await readdir(temporary.path)).filter((name) => /^rollout-(program|agent|code)-/.test(name));
-    return { ...stored, worker, gateway, service, logs, folders, end };
+    return { ...stored, worker, gateway, service, logs, folders, end: endings.end };
   } catch (error) {
-    await end();
+    await endings.end();
     throw error;
   }
 }

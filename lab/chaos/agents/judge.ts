@@ -2,7 +2,7 @@ import type { JournalLine } from '../../../src/model/journal.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../../src/model/journal/trajectory.js';
 import { isKnown } from '../../../src/model/journal/calls.js';
-import { openAnswer } from '../../../src/model/journal/open-answers.js';
+import { askedAgain } from '../../bed/asked-again.js';
 import type { Stream } from '../request-streams.js';
 import { answerBytes, callIn } from './answers.js';
 import type { Beyond, Pace } from './beyond.js';
@@ -71,7 +71,7 @@ export function judge(evidence: Evidence): Judged {
     requests: tries.length,
     answers_used: tries.filter(({ whole }) => whole).length,
     ...beyondJournals(folded, evidence),
-    sampled_again: sampledAgain(evidence),
+    sampled_again: askedAgain(evidence.streams, journals).length,
     ...compared(heard, folded),
     miscounted:
       answers === null ? [] : [...folded].flatMap(([id, one]) => miscounted(id, { one, answers })),
@@ -86,26 +86,6 @@ function foldOf(lines: readonly JournalLine[]): Trajectory {
   const trajectory = emptyTrajectory();
   for (const line of lines) applyLine(trajectory, line);
   return trajectory;
-}
-
-function sampledAgain({ journals, streams }: Pick<Evidence, 'journals' | 'streams'>): number {
-  const whole = new Map<string, Set<number>>();
-  for (const [id, lines] of journals) {
-    const trajectory = emptyTrajectory();
-    for (const line of lines) {
-      applyLine(trajectory, line);
-      if (line.kind !== 'claim') continue;
-      const turns = trajectory.calls.flatMap(({ sampled }, turn) =>
-        sampled !== null || openAnswer(trajectory, turn).line !== null ? [turn] : [],
-      );
-      whole.set(`${id} ${line.writer}`, new Set(turns));
-    }
-  }
-  // A writer that asks again for the same call says so at the end of its name.
-  const wholeBefore = ({ rollout_id, writer }: Stream): Set<number> | undefined =>
-    whole.get(`${rollout_id} ${writer}`) ??
-    whole.get(`${rollout_id} ${writer.replace(/-\d+$/, '')}`);
-  return streams.filter((stream) => wholeBefore(stream)?.has(stream.turn) === true).length;
 }
 
 function compared(

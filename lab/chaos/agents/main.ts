@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { requestLogOf } from '../../bed/simulator.js';
 import type { LogFollower } from '../log-follower.js';
 import { followLog } from '../log-follower.js';
-import { linesOf } from '../play-durable.js';
+import { linesOfAll } from '../play-durable.js';
 import { streamsOf } from '../request-streams.js';
 import type { AgentsBed } from './bed.js';
 import { ownTemporaryFolder, startAgentsBed } from './bed.js';
@@ -14,7 +14,7 @@ import { judge } from './judge.js';
 import type { Kill, Struck, Victim } from './kills.js';
 import { killUntilEnd } from './kills.js';
 import type { Options } from './options.js';
-import { readOptions, USAGE } from './options.js';
+import { agentsOptions } from './options.js';
 import type { AgentsReport, RunReport } from './report.js';
 import { judgedRun, linesOfRun } from './report.js';
 import type { AgentsRequest } from './workload.js';
@@ -41,8 +41,8 @@ function killsOf(
     gateway: () => gateway.kill(),
     worker: () => worker.kill(),
     engine: async () => {
-      await bed.killSimulator();
-      await bed.startSimulator();
+      await bed.engines[0]!.kill();
+      await bed.engines[0]!.start();
     },
     server: async () => {
       await bed.killServer();
@@ -106,7 +106,7 @@ async function play({
   const judged = judge({
     ...{ rows, failures, heard, struck, ...expected },
     requested: request.num_repeats * request.samples.length,
-    journals: linesOf(await storeOf(batch_id).journals()),
+    journals: linesOfAll(await storeOf(batch_id).journals()),
     streams: streamsOf(await log.read()),
     pace: {
       tokens_per_second: TOKENS_PER_SECOND,
@@ -186,11 +186,7 @@ async function* playAll(
 }
 
 async function main(): Promise<void> {
-  if (process.argv.includes('--help')) {
-    console.log(USAGE);
-    return;
-  }
-  const options = readOptions(process.argv.slice(2));
+  const options = agentsOptions();
   const { seed, store, programs, served, victims, json } = options;
   say(
     `chaos of agents, store ${store}, seed ${seed}: ${programs} programs, ${served} of a service, kills of ${victims.join(', ')}`,

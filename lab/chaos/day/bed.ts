@@ -5,11 +5,7 @@ import type { Operator } from '../../bed/operator.js';
 import { operatorOf } from '../../bed/operator.js';
 import type { PolicyBed } from '../../bed/policy-bed.js';
 import { startPolicyBed } from '../../bed/policy-bed.js';
-import {
-  failedTasksOf,
-  signalUnreadably,
-  updateUnreadably,
-} from '../../bed/unreadable.js';
+import { failedTasksOf, signalUnreadably, updateUnreadably } from './unreadable.js';
 import type { Subject } from './subject.js';
 
 /** A turn takes about a second, a rollout of the batch some ten. */

@@ -8,7 +8,7 @@ import { puzzleRequest } from '../../bed/puzzle-request.js';
 import { within } from '../../bed/waiting.js';
 import { judgeBatch } from '../judge-batch.js';
 import type { Played } from '../played.js';
-import type { KilledStack } from './stack.js';
+import type { KilledStack } from './npm-start.js';
 
 const ID = 'killed-batch';
 /** Twelve at a time: about a minute without a kill. */

@@ -15,7 +15,7 @@ import { eventually, within } from '../../bed/waiting.js';
 import type { DeliveredStep } from '../judge-stream.js';
 import { judgeStream } from '../judge-stream.js';
 import type { Played } from '../played.js';
-import type { KilledStack } from './stack.js';
+import type { KilledStack } from './npm-start.js';
 
 const ID = 'killed-stream';
 const STEPS = 24;

@@ -7,8 +7,8 @@ import { playStream } from './play-stream.js';
 import type { Played } from '../played.js';
 import type { KillsReport } from './report.js';
 import { judgedKills, linesOfKills } from './report.js';
-import type { KilledStack, Victim } from './stack.js';
-import { VICTIMS, startKilledStack } from './stack.js';
+import type { KilledStack, Victim } from './npm-start.js';
+import { VICTIMS, startKilledStack } from './npm-start.js';
 import type { Struck } from './striking.js';
 import { strikeInTurn } from './striking.js';
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../bed/waiting.js';
-import type { KilledStack, Victim } from './stack.js';
-import { VICTIMS } from './stack.js';
+import type { KilledStack, Victim } from './npm-start.js';
+import { VICTIMS } from './npm-start.js';
 
 export const KILLS = 30;
 const EVERY_MS = 2000;

@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
-import { startRecoveryBed } from '../../bed/bed.js';
+import { readOptions } from '../../options.js';
 import { openStage } from '../play-durable.js';
-import { inFiles } from '../stores.js';
+import type { StoredBed } from '../stores.js';
+import { startStoredBed } from '../stores.js';
 import { playDurableArm, playStartedOver } from './arms.js';
 import type { Arm } from './arms.js';
-import type { ArmResult, UnbiasedReport } from './report.js';
+import type { ArmResult } from './report.js';
 import { reportOf, tableOf } from './report.js';
 import {
   HEARTBEAT_TIMEOUT_S,
@@ -31,34 +31,21 @@ const say = (line: string): void => {
 };
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: { help: { type: 'boolean' }, seed: { type: 'string' }, json: { type: 'string' } },
-  });
-  if (values.help === true) {
-    console.log(USAGE);
-    return;
-  }
-  const seed = seedFrom(values.seed);
+  const { seed, json } = readOptions(USAGE, { seed: randomInt(1_000_000), json: null });
   say(
     `unbiased, seed ${seed}: three times ${ROLLOUTS} rollouts, kills every ${KILL_EVERY_S} s, heartbeat timeout ${HEARTBEAT_TIMEOUT_S} s`,
   );
   const began = performance.now();
   const results = await playArms({ seed, deadline: began + LIMIT_MS - RESERVE_MS });
   const report = reportOf(results, { seed, duration_s: (performance.now() - began) / 1000 });
-  await publish(report, values.json);
+  console.log(tableOf(report));
+  if (json !== null) await writeFile(json, `${JSON.stringify(report)}\n`);
   process.exitCode = report.ok ? 0 : 1;
-}
-
-function seedFrom(text: string | undefined): number {
-  if (text === undefined) return randomInt(1_000_000);
-  const seed = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (Number.isSafeInteger(seed)) return seed;
-  throw new Error(`--seed: expected a whole number, got ${text}\n\n${USAGE}`);
 }
 
 /** One after the other, with the same processes. */
 async function playArms(given: Omit<Arm, 'stage'>): Promise<ArmResult[]> {
-  const stage = await openStage(async () => inFiles(await startBed()));
+  const stage = await openStage(startBed);
   const arm: Arm = { ...given, stage };
   const results: ArmResult[] = [];
   const note = (result: ArmResult): void => {
@@ -73,13 +60,13 @@ async function playArms(given: Omit<Arm, 'stage'>): Promise<ArmResult[]> {
       note(await playStartedOver(arm));
     });
   } finally {
-    await stage.end();
+    await stage.bed.end();
   }
   return results;
 }
 
-const startBed = (): ReturnType<typeof startRecoveryBed> =>
-  startRecoveryBed({
+const startBed = (): Promise<StoredBed> =>
+  startStoredBed('file', {
     own_server: true,
     name: 'unbiased',
     simulator: SIMULATOR,
@@ -89,10 +76,5 @@ const startBed = (): ReturnType<typeof startRecoveryBed> =>
       idle_timeout: `${STREAM_TIMEOUT_S}s`,
     },
   });
-
-async function publish(report: UnbiasedReport, json: string | undefined): Promise<void> {
-  console.log(tableOf(report));
-  if (json !== undefined) await writeFile(json, `${JSON.stringify(report)}\n`);
-}
 
 await main();

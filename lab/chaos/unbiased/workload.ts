@@ -1,10 +1,9 @@
 import type { z } from 'zod';
 import type { PuzzleSample } from '../../../src/environments/sliding-puzzle/generate-samples.js';
-import { generate } from '../../../src/environments/sliding-puzzle/board.js';
-import { STOP_STRING, taskPrompt } from '../../../src/environments/sliding-puzzle/prompt.js';
 import type { BatchRequest } from '../../../src/model/batch-request.js';
 import { hash32 } from '../../../src/model/workflow-safe/hash32.js';
 import type { SimulatorSettings } from '../../../simulator/settings.js';
+import { equalSamples } from '../../bench/samples.js';
 
 /**
  * What every arm plays: the same board again and again, so lengths and rewards of an arm are independent and from one
@@ -16,8 +15,7 @@ const REPEATS = 300;
 export const ROLLOUTS = SAMPLES * REPEATS;
 const MAX_IN_FLIGHT = 64;
 
-/** One slide from solved; the policy plays at random, so about three of five rollouts solve it in time. */
-const BOARD = { size: 2, shuffle_moves: 1 };
+/** The policy plays at random, so about three of five rollouts solve it in time. */
 const MAX_TURNS = 3;
 
 export const TOKENS_PER_SECOND = 200;
@@ -46,23 +44,12 @@ export function requestOf(
   seed: number,
 ): z.input<typeof BatchRequest> & { samples: PuzzleSample[] } {
   return {
-    samples: Array.from({ length: SAMPLES }, puzzleSample),
+    samples: equalSamples(SAMPLES),
     num_repeats: REPEATS,
     generation: { max_new_tokens: 2048, seed: hash32([seed, arm]) },
     max_seq_len: 8192,
     max_rollout_turns: MAX_TURNS,
     max_in_flight: MAX_IN_FLIGHT,
     rollout_timeout: '1h',
-  };
-}
-
-function puzzleSample(_: unknown, idx: number): PuzzleSample {
-  const game_state = generate(BOARD, () => 0);
-  return {
-    message_log: [{ role: 'user', content: taskPrompt(game_state) }],
-    task_name: 'sliding_puzzle',
-    extra_env_info: { game_state, num_moves: 0, max_moves: 100 },
-    idx,
-    stop_strings: [STOP_STRING],
   };
 }

@@ -10,8 +10,8 @@ import { linesToCopy } from '../../../src/dev/lines-to-copy.js';
 import { putPrograms } from '../../../src/dev/programs-folder.js';
 import type { StackSession } from '../../../src/dev/session.js';
 import { inSession, throwIfPartFailed } from '../../../src/dev/session.js';
-import type { Cluster } from './stack.js';
-import { TASK_QUEUE, makeScratch, startCluster } from './stack.js';
+import type { Cluster } from './processes.js';
+import { TASK_QUEUE, makeScratch, startCluster } from './processes.js';
 
 export interface ClusterOptions {
   folder: string;

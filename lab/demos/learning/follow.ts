@@ -6,7 +6,7 @@ import type { Interrupts } from '../../../src/platform/process/interrupts.js';
 import type { Supervisor } from '../../../src/dev/supervisor.js';
 import type { KillPlan, Victim } from './kills.js';
 import { killInTurn } from './kills.js';
-import type { Lesson } from './stack.js';
+import type { Lesson } from './processes.js';
 import type { Kill } from './board.js';
 import { plainLearning, readMetrics, renderLearning } from './board.js';
 

@@ -7,7 +7,7 @@ import type { StackPlace } from '../../../src/dev/stack.js';
 import type { LearningOptions, Session } from './follow.js';
 import { ensureLearning } from './example.js';
 import { follow } from './follow.js';
-import { idOf, ofModel, runExample, startLearningStack, trainerPart } from './stack.js';
+import { idOf, ofModel, runExample, startLearningStack, trainerPart } from './processes.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
 import { lastHeldOut, lastedFor, readMetrics } from './board.js';
 

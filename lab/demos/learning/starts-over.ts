@@ -6,7 +6,7 @@ import { examplePart } from './example.js';
 import type { Session } from './follow.js';
 import { follow } from './follow.js';
 import type { Victim } from './kills.js';
-import { enginePart, lessonArguments } from './stack.js';
+import { enginePart, lessonArguments } from './processes.js';
 
 const LOOP = 'loop';
 

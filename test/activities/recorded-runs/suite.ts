@@ -1,5 +1,5 @@
 import { EnvironmentSettings } from '../../../src/environments/registry.js';
-import type { TestbedWorker } from '../../harness/testbed.js';
+import type { WorkerConfig } from '../../../lab/bed/worker.js';
 import type { ScriptedEngine } from '../../servers/scripted-engine.js';
 import type { EnvironmentKind, GoldenCase } from './case.js';
 import { environmentKind, readGoldenCase, readGoldenFiles } from './case.js';
@@ -41,7 +41,7 @@ export async function checkRun(golden: GoldenCase, stage: Stage): Promise<void> 
 export async function settingsOf(
   runs: readonly RecordedRun[],
   { engine, url }: { engine: ScriptedEngine; url: string },
-): Promise<Pick<TestbedWorker, 'generation' | 'environments'>> {
+): Promise<Pick<WorkerConfig, 'generation' | 'environments'>> {
   const lengths = [...new Set(runs.map(({ golden }) => contextLength(golden)))];
   const services = lengths.map(async (length) => {
     const base_urls = [await engine.listen(length)];

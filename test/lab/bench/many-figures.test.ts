@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { figuresOf, postgresIn } from '../../../lab/bench/many/figures.js';
 import type { Reading } from '../../../lab/bench/many/readings.js';
-import type { ManyRun, Phase } from '../../../lab/bench/many/run.js';
+import type { ManyRun, Phase } from '../../../lab/bench/many/phases.js';
 
 const ROLLOUTS = 100;
 const LOOP = { p50_ms: 0, p99_ms: 0, max_ms: 0, heap_mb: 0, timers: 0 };

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { askedAgain } from '../../../lab/bed/asked-again.js';
 import type { Evidence } from '../../../lab/chaos/measurement.js';
-import {
-  interruptedBy,
-  measure,
-  tokensSampledTwice,
-  turnsGeneratedTwice,
-} from '../../../lab/chaos/measurement.js';
+import { interruptedBy, measure, tokensSampledTwice } from '../../../lab/chaos/measurement.js';
 import { chunk, claim, end, generation, hit, stream } from './evidence.js';
 
 const evidence = (change: Partial<Evidence> = {}): Evidence => ({
@@ -70,16 +66,16 @@ describe('turns generated twice', () => {
 
   test('are asked for by an attempt that found the generation in its journal', () => {
     const journals = new Map([['b/0-0', [...standing, claim('c')]]]);
-    assert.equal(turnsGeneratedTwice([stream(), stream({ writer: 'c' })], journals), 1);
+    assert.equal(askedAgain([stream(), stream({ writer: 'c' })], journals).length, 1);
   });
 
   test('are none where the generation came after the claim, or was another’s who had lost the journal', () => {
     const late = new Map([
       ['b/0-0', [claim('a'), claim('c'), chunk('a', [1, 2]), generation('a', 2)]],
     ]);
-    assert.equal(turnsGeneratedTwice([stream({ writer: 'c' })], late), 0);
+    assert.equal(askedAgain([stream({ writer: 'c' })], late).length, 0);
     const open = new Map([['b/0-0', [claim('a'), chunk('a', [1, 2]), claim('c')]]]);
-    assert.equal(turnsGeneratedTwice([stream({ writer: 'c' })], open), 0);
+    assert.equal(askedAgain([stream({ writer: 'c' })], open).length, 0);
   });
 });
 

@@ -7,9 +7,7 @@ import { onLoopback, openServer } from '../../../src/client/server.js';
 import { workerIdentity } from '../../../src/temporal/pollers.js';
 import { giveUp, reachActivities } from '../../../src/workers/deaths/give-up.js';
 import type { OwnServer } from '../../../lab/bed/server.js';
-import { startOwnServer } from '../../../lab/bed/server.js';
-import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
-import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
+import { startLoneServer } from '../../../lab/bed/stack.js';
 import { PATIENCE_MS } from '../../../lab/bed/waiting.js';
 
 const QUEUE = 'deaths';
@@ -22,16 +20,11 @@ const LONG = msToTs('10m');
 
 /** Temporal's own server, and workers that are scripts: one of them takes activities and never answers. */
 describe('the activities of a dead worker', () => {
-  let directory: TemporaryDirectory;
   let server: OwnServer;
   before(async () => {
-    directory = await makeTemporaryDirectory('deaths');
-    server = await startOwnServer({ directory: directory.path, db_file: null });
+    server = await startLoneServer('deaths');
   });
-  after(async () => {
-    await server.stop();
-    await directory.remove();
-  });
+  after(() => server.stop());
 
   type Service = Client['workflowService'];
   const within = <T>(call: (service: Service) => Promise<T>): Promise<T> =>

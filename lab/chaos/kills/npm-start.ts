@@ -2,14 +2,14 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
-import { stackEnvironment } from '../../../src/dev/stack-environment.js';
 import type { Child, Exit } from '../../../src/platform/process/child.js';
-import { logTail, startChild } from '../../../src/platform/process/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import { startLogged } from '../../bed/command.js';
 import { descendantsWith, isRunning } from '../../bed/process-tree.js';
+import { createEndings } from '../../bed/endings.js';
 import { requestLogOf } from '../../bed/simulator.js';
-import { untilStarted } from '../../bed/started-child.js';
 import { makeTemporaryDirectory } from '../../bed/temporary-directory.js';
+import { startUp } from '../../bed/up.js';
 import { within } from '../../bed/waiting.js';
 
 /** What is killed in turns, by the arguments that tell them apart. */
@@ -51,8 +51,6 @@ const simulatorOf = (directory: string) => ({
   log_tokens: true,
 });
 
-const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
-
 export async function startKilledStack(): Promise<KilledStack> {
   const { path: directory, remove } = await makeTemporaryDirectory('chaos-kills');
   const source = path.join(directory, 'temporal.yaml');
@@ -61,39 +59,24 @@ export async function startKilledStack(): Promise<KilledStack> {
   await copyFile(path.join(PROJECT_ROOT, 'temporal.yaml'), source);
   await writeFile(simulator, JSON.stringify(simulatorOf(directory)));
   const command = (args: readonly string[], log: string): Promise<Child> =>
-    startChild({
-      command: process.execPath,
-      args: [MAIN, ...args],
-      cwd: PROJECT_ROOT,
-      env: stackEnvironment(process.env),
-      logFile: log,
-      ends: 'kernel',
-    });
-  const up = await command(
-    ['up', '--no-batch', '--config', source, '--simulator', simulator],
-    logFile,
-  );
+    startLogged(args, { cwd: PROJECT_ROOT, logFile: log, ends: 'kernel' });
   const config = path.join(directory, '.rollouts', 'temporal.yaml');
+  const given = ['--config', source, '--simulator', simulator];
+  const endings = createEndings();
+  endings.add(remove);
   try {
-    const { ended } = await untilStarted(up, {
-      what: 'npm start',
-      logFile,
-      look: async () => (await logTail(logFile, 60)).includes('The stack stays up until Ctrl-C'),
-    });
+    const { up, ended } = await startUp(given, { cwd: PROJECT_ROOT, logFile });
+    endings.add(up.stop);
     const { temporal, store } = parse(await readFile(config, 'utf8')) as Settings;
     return {
       ...{ directory, config, ...temporal, store_root: store.root, command },
       pidOf: (victim) => descendantsWith(up.pid, VICTIMS[victim])[0] ?? null,
       ended,
       stop: () => stopped(up, ended),
-      end: async ({ keeps }) => {
-        await up.stop();
-        if (!keeps) await remove();
-      },
+      end: ({ keeps }) => (keeps ? up.stop() : endings.end()),
     };
   } catch (error) {
-    await up.stop();
-    await remove();
+    await endings.end();
     throw error;
   }
 }

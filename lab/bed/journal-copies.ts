@@ -1,7 +1,6 @@
-import { readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { linesOf, textsInFolder } from './journal-texts.js';
 import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
 
 /** The content of a batch's journals at one moment. */
 export interface JournalsCopy {
@@ -21,31 +20,13 @@ export interface StandingTurns {
   writers: Set<string>;
 }
 
-export async function copyJournals(store_root: string, batch_id: string): Promise<JournalsCopy> {
-  const directory = path.join(store_root, batch_id, 'journals');
-  const names = await readdir(directory).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  });
-  const texts = await Promise.all(
-    names.map(async (name): Promise<[string, string]> => {
-      const text = await readFile(path.join(directory, name), 'utf8');
-      return [`${batch_id}/${path.basename(name, '.jsonl')}`, text];
-    }),
-  );
-  return copyOf(texts);
-}
+export const copyJournals = async (store_root: string, batch_id: string): Promise<JournalsCopy> =>
+  copyOf([...(await textsInFolder(path.join(store_root, batch_id, 'journals')))]);
 
 /** Journals that were read, by rollout id. */
 export function copyOf(journals: readonly (readonly [string, string])[]): JournalsCopy {
   const rollouts = new Map(
-    journals.map(([id, text]): [string, StandingTurns] => {
-      const lines = text
-        .split('\n')
-        .map(parseLine)
-        .filter((line) => line !== null);
-      return [id, standingTurns(lines)];
-    }),
+    journals.map(([id, text]): [string, StandingTurns] => [id, standingTurns(linesOf(text))]),
   );
   return { at: Date.now(), rollouts };
 }

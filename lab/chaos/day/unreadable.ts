@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Payload } from '@temporalio/client';
 import { Client, WorkflowUpdateFailedError } from '@temporalio/client';
-import type { Unreadable } from '../../test/fakes/hostile-inputs.js';
+import type { Unreadable } from '../../../test/fakes/hostile-inputs.js';
 
 /** Every signal that any workflow takes, and one that none does. */
 const SIGNALS = ['waiting', 'share', 'tally', 'limits', 'group', 'phase', 'recover', 'nobody'];

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { TestServer } from '../../lab/bed/server.js';
+import type { TestServer } from './server.js';
 
 type ResetRequest = Parameters<
   TestServer['client']['workflowService']['resetWorkflowExecution']
