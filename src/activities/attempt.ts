@@ -2,22 +2,22 @@ import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
 import { asyncLocalStorage, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
-import type { FaultType } from '../model/faults.js';
-import { Fault, isTakenOver } from '../model/faults.js';
-import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
-import { NO_ANSWER, SILENT_S } from '../model/journal/standing.js';
-import type { Bug } from './bug.js';
-import { bugIn, finalFailure } from './bug.js';
+import { Fault } from '../model/faults.js';
+import { SILENT_S } from '../model/journal/standing.js';
 import type { Waiting } from './contract.js';
-import { toFailure } from './failure.js';
+import type { Bug } from './failure.js';
+import { bugIn, finalFailure, toFailure } from './failure.js';
 import { BACK_AFTER_MS, GaveWay } from './giving-way.js';
-import type { HoldClock } from './hold-clock.js';
-import { createHoldClock } from './hold-clock.js';
+import type { HoldClock, Asked, MayTell, Told } from './waits.js';
+import {
+  createHoldClock,
+  askVisibly,
+  createTelling,
+  createWaitReporter,
+  waitAfter,
+} from './waits.js';
 import type { Slots } from './slots.js';
 import { createSlots } from './slots.js';
-import type { MayTell, Told } from './telling.js';
-import { createTelling, createWaitReporter } from './telling.js';
-import { commonMs } from '../platform/waits/common-clock.js';
 
 /** What an activity's body gets from the attempt that runs it. */
 export interface Attempt {
@@ -64,15 +64,6 @@ export interface Place {
   asks: 'generation' | 'environment' | 'agent';
 }
 
-export interface Asked {
-  /** Name of the call, as in `Waiting`. */
-  call: string;
-  /** When the last part of the answer came, in seconds since 1970; null: none has. */
-  moved_at: () => number | null;
-  /** Why there is no answer, as far as the service says it. */
-  why?: () => Promise<string | null>;
-}
-
 export interface AttemptDependencies {
   /** Signals the attempt's own workflow that it waits for a service; best effort. */
   signalWaiting: (
@@ -96,10 +87,6 @@ interface HeartbeatDetails extends Told {
   /** Of an attempt that gave its slot to others. */
   gave_way?: true;
 }
-
-/** What the attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
-export const waitIn = (heartbeat: unknown): Waiting | null =>
-  (heartbeat as Partial<HeartbeatDetails> | null | undefined)?.waits_for ?? null;
 
 /** For activities without a heartbeat timeout. Beats come after a third of it: one may be lost. */
 const DEFAULT_HEARTBEAT_MS = 10_000;
@@ -220,8 +207,7 @@ async function failureAfter(
   }
   if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
   const bug = context.cancellationSignal.aborted ? null : bugIn(error, before.bug ?? null);
-  const waited = waitingFor(error) ?? waitingForRepair(bug);
-  const waiting = waited && { tries: context.info.attempt, since: sinceOf(details), ...waited };
+  const waiting = waitAfter(error, { bug, tries: context.info.attempt, details });
   if (waiting !== null) await reportWaiting(waiting);
   context.heartbeat({ ...details, waits_for: waiting, bug });
   return finalFailure(toFailure(error), bug);
@@ -267,71 +253,3 @@ const lostOf = ({
   attempt > 1 && heartbeatDetails === undefined
     ? currentAttemptScheduledTimestampMs - scheduledTimestampMs
     : 0;
-
-/** The start of a wait that no journal counts. */
-function sinceOf(details: HeartbeatDetails): string {
-  details.since ??= commonMs() / 1000;
-  return timeText(details.since);
-}
-
-const WAITED_FOR: ReadonlySet<FaultType> = new Set([
-  'GenerationUnavailable',
-  'GenerationRejected',
-  'EnvironmentUnavailable',
-  'EnvironmentFailed',
-  'AgentFailed',
-  'StoreFault',
-]);
-
-const isWaitedFor = (fault: Fault): boolean =>
-  fault.retryable && WAITED_FOR.has(fault.type) && !isTakenOver(fault);
-
-function waitingFor(error: unknown): Waiting | null {
-  if (!(error instanceof Fault) || !isWaitedFor(error)) return null;
-  const { waited, at, type } = error;
-  return {
-    service: (at ?? waited?.call ?? type).slice(0, 300),
-    message: error.message.slice(0, 300),
-    ...(waited !== null && {
-      call: waited.call.slice(0, 300),
-      tries: waited.tries,
-      since: timeText(waited.since),
-    }),
-  };
-}
-
-const waitingForRepair = (bug: Bug | null): Waiting | null =>
-  bug && { service: REPAIR, message: bug.text.slice(0, 300) };
-
-async function askVisibly<T>(
-  { call, moved_at, why = () => Promise.resolve(null) }: Asked,
-  {
-    answer,
-    reportWaiting,
-    silent_ms,
-  }: Pick<Attempt, 'reportWaiting'> & { answer: () => Promise<T>; silent_ms: number },
-): Promise<T> {
-  const asked_at = commonMs();
-  const reported = { silent: false };
-  const look = (): void => {
-    const moved_ms = Math.max(asked_at, (moved_at() ?? 0) * 1000);
-    const isSilent = commonMs() - moved_ms >= silent_ms;
-    if (isSilent === reported.silent) return;
-    reported.silent = isSilent;
-    if (!isSilent) void reportWaiting(null);
-    else void say(timeText(moved_ms / 1000));
-  };
-  const say = async (since: string): Promise<void> => {
-    const message = (await why()) ?? NO_ANSWER;
-    if (reported.silent) await reportWaiting({ service: call, call, message, since });
-  };
-  const looking = setInterval(look, silent_ms / 4).unref();
-  try {
-    const answered = await answer();
-    if (reported.silent) await reportWaiting(null);
-    reported.silent = false;
-    return answered;
-  } finally {
-    clearInterval(looking);
-  }
-}

@@ -3,9 +3,8 @@ import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import { OtherDeployment } from '../activities/contract/one-deployment.js';
-import type { Described } from '../temporal/failing-task.js';
-import { whyTaskFails } from '../temporal/failing-task.js';
-import { OPEN_IN_SEARCHES, isOpen, whyDelayed, whyPaused } from '../temporal/workflow-status.js';
+import { whyItStands } from '../temporal/failing-task.js';
+import { OPEN_IN_SEARCHES, isOpen, whyPaused } from '../temporal/workflow-status.js';
 import type { Found, Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
 import {
@@ -130,8 +129,8 @@ async function look(
     const begun_ms = executionTime.getTime();
     tell({ begun_ms });
     const closed = !isOpen(described);
-    const trouble =
-      whyPaused(described) ?? whyDelayed(described) ?? (await taskTrouble(server, described.raw));
+    // Whose task fails answers no query either.
+    const trouble = await server.within(CALL_MS, () => whyItStands(server.client, described));
     if (trouble !== null) return { closed, begun_ms, progress: null, trouble };
     const answer = await progressOf(server, { batchId, taskQueue, closed, tell });
     const isWaited = !closed && answer.progress !== null;
@@ -143,17 +142,6 @@ async function look(
     const trouble = await silenceAt(server, { error, workflowId: batchId });
     return { closed: false, progress: null, trouble };
   }
-}
-
-/** Whose task fails answers no query either. */
-async function taskTrouble(
-  { client, within }: Server,
-  described: Described,
-): Promise<string | null> {
-  const { namespace } = client.options;
-  return await within(CALL_MS, () =>
-    whyTaskFails(client.workflowService, { described, namespace }),
-  );
 }
 
 interface Questioned {

@@ -4,8 +4,8 @@ import type { WorkflowUpdateHandle } from '@temporalio/client';
 import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
-import { whyTaskFails } from '../temporal/failing-task.js';
-import { isOpen, whyDelayed, whyPaused } from '../temporal/workflow-status.js';
+import { whyItStands } from '../temporal/failing-task.js';
+import { isOpen, whyPaused } from '../temporal/workflow-status.js';
 import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, connectServer, query, queuedFor, updated } from './server.js';
 
@@ -83,14 +83,8 @@ async function look(id: string, server: Server): Promise<StreamLook> {
   const { client, within } = server;
   const handle = client.workflow.getHandle(id);
   const described = await within(CALL_MS, () => handle.describe());
-  const { status, raw, taskQueue } = described;
-  const { namespace } = client.options;
-  const why =
-    whyPaused(described) ??
-    whyDelayed(described) ??
-    (await within(CALL_MS, () =>
-      whyTaskFails(client.workflowService, { described: raw, namespace }),
-    ));
+  const { status, taskQueue } = described;
+  const why = await within(CALL_MS, () => whyItStands(client, described));
   if (why !== null) throw new Error(why);
   // A closed workflow answers with its last state.
   const progress = await query<StreamProgress>(server, { workflowId: id, name: 'progress' });

@@ -1,3 +1,6 @@
+import type { Begins, HasStatus } from './workflow-status.js';
+import { whyDelayed, whyPaused } from './workflow-status.js';
+
 /** A workflow whose task fails again and again shows nothing by itself: no signal, query or cancellation reaches it. */
 
 /** Fewer may be a worker that died or was too slow. */
@@ -27,13 +30,16 @@ interface Event {
   workflowExecutionUnpausedEventAttributes?: object | null;
 }
 
-/** What is used of the SDK's `workflowService`. */
-interface Server {
-  getWorkflowExecutionHistoryReverse(question: {
-    namespace: string;
-    execution: Execution;
-    maximumPageSize: number;
-  }): Promise<{ history?: { events?: readonly Event[] | null } | null }>;
+/** What is used of the SDK's client. */
+interface Asking {
+  workflowService: {
+    getWorkflowExecutionHistoryReverse(question: {
+      namespace: string;
+      execution: Execution;
+      maximumPageSize: number;
+    }): Promise<{ history?: { events?: readonly Event[] | null } | null }>;
+  };
+  options: { namespace: string };
 }
 
 /** How often the workflow task has been tried; null: not so often that it fails. */
@@ -42,17 +48,24 @@ export function failingTask({ pendingWorkflowTask }: Described): number | null {
   return (attempt ?? 0) >= LEAST_ATTEMPTS ? (attempt ?? 0) : null;
 }
 
-/** That it fails or was lost, why, and the next step, for people; null: neither. */
+/** Why an open workflow does not go on by itself, and the next step, for people; null: it does. */
+export const whyItStands = async (
+  client: Asking,
+  described: HasStatus & Begins & { raw: Described },
+): Promise<string | null> =>
+  whyPaused(described) ?? whyDelayed(described) ?? (await whyTaskFails(client, described.raw));
+
+/** That its task fails or was lost, why, and the next step, for people; null: neither. */
 export async function whyTaskFails(
-  server: Server,
-  { described, namespace }: { described: Described; namespace: string },
+  { workflowService, options: { namespace } }: Asking,
+  described: Described,
 ): Promise<string | null> {
   const attempts = failingTask(described);
   const execution = described.workflowExecutionInfo?.execution;
   const isUntaken = Number(described.pendingWorkflowTask?.state) === SCHEDULED;
   if ((attempts === null && !isUntaken) || !execution) return null;
   const question = { namespace, execution, maximumPageSize: LAST_EVENTS };
-  const { history } = await server.getWorkflowExecutionHistoryReverse(question);
+  const { history } = await workflowService.getWorkflowExecutionHistoryReverse(question);
   const events = history?.events ?? [];
   const id = execution.workflowId ?? '';
   if (attempts === null) return wasLost(events) ? lostText(id, events) : null;

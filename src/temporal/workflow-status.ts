@@ -42,14 +42,14 @@ export function whyPaused({
 export const pausedText = (workflowId: string): string =>
   `${workflowId} is paused; temporal workflow unpause --workflow-id ${workflowId} ends the pause`;
 
+export interface Begins {
+  workflowId: string;
+  executionTime?: Date;
+}
+
 /** When a workflow begins whose start was delayed, for people; null: it has begun, or has no delay. */
 export function whyDelayed({ workflowId, executionTime }: Begins): string | null {
   if (executionTime === undefined || executionTime.getTime() <= commonMs()) return null;
   const time = executionTime.toISOString().slice(0, 19).replace('T', ' ');
   return `${workflowId} begins at ${time} UTC: its start is delayed`;
-}
-
-interface Begins {
-  workflowId: string;
-  executionTime?: Date;
 }

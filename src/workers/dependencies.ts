@@ -121,11 +121,8 @@ export function askTemporal(
       return (await client.workflow.count(query)).count;
     },
     waitOf: async (workflowId) =>
-      waitOfDescribed(await client.workflow.getHandle(workflowId).describe(), client),
-    waitOfQueue: (name) => {
-      const { workflowService, options } = client;
-      return waitOfQueue(name, { workflowService, options, ifUsed: true });
-    },
+      waitOfDescribed(await client.workflow.getHandle(workflowId).describe(), { client }),
+    waitOfQueue: (name) => waitOfQueue(name, { client, ifUsed: true }),
     isOver: async (workflowId) => {
       try {
         return !isOpen(await client.workflow.getHandle(workflowId).describe());

@@ -36,13 +36,12 @@ export interface DescribedTask extends Described {
 }
 
 export function reachStuck(client: Client, task_queue: string): StuckWorkflows {
-  const { workflow, workflowService, options } = client;
-  const { namespace } = options;
+  const { workflow } = client;
   return {
     list: () => workflow.list({ query: queryOf(task_queue) }),
     describe: async ({ workflowId, runId }) =>
       (await workflow.getHandle(workflowId, runId).describe()).raw,
-    why: (described) => whyTaskFails(workflowService, { described, namespace }),
+    why: (described) => whyTaskFails(client, described),
     terminate: async ({ workflowId, runId }, reason) => {
       await workflow.getHandle(workflowId, runId).terminate(reason);
     },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { waitIn } from '../../src/activities/attempt.js';
+import { waitIn } from '../../src/activities/waits.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { says, scriptedService } from '../fakes/scripted-service.js';
 

@@ -32,7 +32,7 @@ const wait = (pendingActivities: object[], { name = 'RUNNING', slots = false } =
       workflowId: 'b/0-0',
       raw: { pendingActivities },
     } as unknown as WorkflowExecutionDescription,
-    { workflowService: server.workflowService, options: server.options, slots },
+    { client: server, slots },
   );
 
 const scheduled = (queue: string) => ({

@@ -4,12 +4,12 @@ import type { AgentSession } from '../../gateway/agent-session.js';
 import { Fault } from '../../model/faults.js';
 import { environmentCall } from '../../model/journal/standing.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import { timeText } from '../../model/workflow-safe/waiting.js';
 import { withController } from '../../platform/waits/abort.js';
 import { waitMs } from '../../platform/waits/backoff.js';
 import { LONGEST_TIMER_MS } from '../../platform/waits/clock.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { Hold } from '../hold.js';
+import { waitOf } from '../waits.js';
 
 const FIRST_WAIT_MS = 1000;
 
@@ -120,16 +120,7 @@ const goneOf = (run: string): Fault =>
     uncounted: true,
   });
 
-async function reportAway(
-  { at, message }: Fault,
-  { hold, away: { tries, since } }: { hold: Hold; away: Away },
-): Promise<void> {
+async function reportAway(error: Fault, { hold, away }: { hold: Hold; away: Away }): Promise<void> {
   const call = environmentCall(hold.journal.trajectory.start?.task_name ?? '');
-  await hold.reportWaiting({
-    service: (at ?? call).slice(0, 300),
-    message: message.slice(0, 300),
-    call,
-    tries,
-    since: timeText(since),
-  });
+  await hold.reportWaiting(waitOf(error, { call, ...away }));
 }

@@ -61,8 +61,7 @@ async function waitOf(
 ): Promise<string | null> {
   const delayed = whyDelayed(described);
   if (delayed !== null) return delayed;
-  const { workflowService, options } = server.client;
-  const told = await waitOfDescribed(described, { workflowService, options, slots: true });
+  const told = await waitOfDescribed(described, { client: server.client, slots: true });
   if (told !== null) return lineOf(told);
   const { workflowId, taskQueue } = described;
   const seen = await lastSeen(server, { workflowId, taskQueue });

@@ -17,10 +17,7 @@ export async function checkWorkflows(client: Client, taskQueue: string): Promise
     if (looked++ === MOST_LOOKED_AT) break;
     const described = await client.workflow.getHandle(workflowId, runId).describe();
     const paused = whyPaused(described);
-    const { namespace } = client.options;
-    const what =
-      paused ??
-      (await whyTaskFails(client.workflowService, { described: described.raw, namespace }));
+    const what = paused ?? (await whyTaskFails(client, described.raw));
     const state = paused === null ? 'broken' : 'limited';
     if (what !== null) found.push({ part: `workflow ${workflowId}`, state, what });
   }

@@ -5,14 +5,13 @@ import { whyText } from '../../model/workflow-safe/stream/next-step.js';
 import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import type { Stream } from './stream-state.js';
-import { streamProgressQuery, waitingSignal } from '../steering/messages.js';
-import { isWaiting } from '../steering/signal-checks.js';
+import { streamProgressQuery } from '../steering/messages.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
 import { shownPriority } from '../views/priority.js';
-import { forDisplay, waitingLine } from '../views/waiting.js';
+import { forDisplay, onWaiting, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details. It also handles `stop`. */
 export interface StreamView extends Stop {
@@ -39,9 +38,8 @@ export function showStream(): StreamView {
     setCurrentDetails(detailsOf(progress()));
   };
   setHandler(streamProgressQuery, progress);
-  setHandler(waitingSignal, (now) => {
-    if (!isWaiting(now)) return;
-    waiting = forDisplay(now);
+  onWaiting((now) => {
+    waiting = now;
     show();
   });
   const stop = handleStop();

@@ -10,12 +10,11 @@ import type {
 import type { Failures } from '../../model/workflow-safe/failures.js';
 import { mostFrequentText } from '../../model/workflow-safe/failures.js';
 import { quoted } from '../../platform/plain.js';
-import { batchProgressQuery, waitingSignal } from '../steering/messages.js';
-import { isWaiting } from '../steering/signal-checks.js';
+import { batchProgressQuery } from '../steering/messages.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
 import { shownPriority } from './priority.js';
-import { forDisplay, waitingLine } from './waiting.js';
+import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
 export interface BatchView extends Stop {
@@ -50,8 +49,8 @@ export function showBatch(): BatchView {
     setCurrentDetails(detailsOf(progress));
   };
   setHandler(batchProgressQuery, () => progress);
-  setHandler(waitingSignal, (waiting) => {
-    if (isWaiting(waiting)) show({ waiting: forDisplay(waiting) });
+  onWaiting((waiting) => {
+    show({ waiting });
   });
   const stop = handleStop();
   return {

@@ -10,7 +10,7 @@ import type {
   TurnProgress,
   Waiting,
 } from '../../activities/contract.js';
-import { rolloutProgressQuery, waitingSignal } from '../steering/messages.js';
+import { rolloutProgressQuery } from '../steering/messages.js';
 import {
   RolloutAgent,
   RolloutKey,
@@ -20,8 +20,7 @@ import {
   RolloutTask,
   RolloutTurns,
 } from '../../model/workflow-safe/search-attributes.js';
-import { isWaiting } from '../steering/signal-checks.js';
-import { forDisplay, waitingLine } from './waiting.js';
+import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
 /**
  * What a rollout shows while it runs: query `progress`, current details, search attributes. Search attributes cost an
@@ -61,10 +60,9 @@ export function showRollout(): RolloutView {
     show({ waiting: waits.said ?? waits.seen });
   };
   let hold: (isHeld: boolean) => void = () => undefined;
-  setHandler(waitingSignal, (waiting) => {
-    if (!isWaiting(waiting)) return;
-    waitsFor({ said: forDisplay(waiting) });
-    hold(waiting?.holds === true);
+  onWaiting((said, holds) => {
+    waitsFor({ said });
+    hold(holds);
   });
   return {
     onHold: (callback) => {

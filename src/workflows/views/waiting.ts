@@ -1,9 +1,16 @@
+import { setHandler } from '@temporalio/workflow';
 import type { Waiting } from '../../activities/contract.js';
 import { answerText, waitedForText, waitedHowText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
-import { isCount } from '../steering/signal-checks.js';
+import { waitingSignal } from '../steering/messages.js';
+import { isCount, isWaiting } from '../steering/signal-checks.js';
 
 /** Signal `waiting` comes from an activity, but any client of the server may send it. */
+export function onWaiting(say: (waiting: Waiting | null, holds: boolean) => void): void {
+  setHandler(waitingSignal, (waiting) => {
+    if (isWaiting(waiting)) say(forDisplay(waiting), waiting?.holds === true);
+  });
+}
 
 /** Length of each kept text: as much as an activity sends. */
 const MOST = 300;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createRunAttempt, waitIn } from '../../src/activities/attempt.js';
-import { createTelling } from '../../src/activities/telling.js';
+import { createRunAttempt } from '../../src/activities/attempt.js';
+import { createTelling, waitIn } from '../../src/activities/waits.js';
 import type { Waiting } from '../../src/activities/contract.js';
 import { mockAttempt } from '../fakes/activity-bench.js';
 

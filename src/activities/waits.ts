@@ -1,0 +1,184 @@
+/**
+ * What an attempt waits for, and how it says so: each heartbeat has it, for whoever asks Temporal (workers/wait-of.ts);
+ * news is also a signal, because a workflow shows it and moves its deadline. A fault is in the journal besides, counted
+ * (model/journal/standing.ts).
+ */
+import type { FaultType, Waited } from '../model/faults.js';
+import { Fault, isTakenOver } from '../model/faults.js';
+import { NO_ANSWER } from '../model/journal/standing.js';
+import { REPAIR, timeText } from '../model/workflow-safe/waiting.js';
+import { commonMs } from '../platform/waits/common-clock.js';
+import type { Bug } from './failure.js';
+import type { Waiting } from './contract.js';
+
+/**
+ * How many waits a process tells workflows at once, and how often it tells another one then. Each costs a signal and a
+ * workflow task, and both again when it is over: ten thousand rollouts that wait for one engine would keep the server
+ * busy with saying so. The batch's look finds what most of them wait for.
+ */
+const MOST_AT_ONCE = 64;
+const EVERY_MS = 1000;
+
+/** Whether one more may be told now; it counts as told then. */
+export type MayTell = () => boolean;
+
+export function createTelling(now: () => number = () => performance.now()): MayTell {
+  let left = MOST_AT_ONCE;
+  let since = now();
+  return () => {
+    const more = Math.floor((now() - since) / EVERY_MS);
+    left = Math.min(MOST_AT_ONCE, left + more);
+    since += more * EVERY_MS;
+    if (left === 0) return false;
+    left -= 1;
+    return true;
+  };
+}
+
+/** Part of heartbeats, so that the next attempt knows it. */
+export interface Told {
+  /** Number of tries at the last signal; 0: the workflow knows of no wait. */
+  waiting: number;
+  since: number | null;
+  /** The workflow knows that the rollout is held up. */
+  holds: boolean;
+  /** While it waits, or when it has failed. */
+  waits_for?: Waiting | null;
+}
+
+/** What the attempt waits for that made this heartbeat; null: nothing, or it is no heartbeat of an attempt. */
+export const waitIn = (heartbeat: unknown): Waiting | null =>
+  (heartbeat as Partial<Told> | null | undefined)?.waits_for ?? null;
+
+/** Below the first try, so that the first failure is news. */
+const NO_TRY = 0.5;
+
+/**
+ * Signals only news: the wait begins, holds the rollout up, was tried twice as often, or is over. That it holds the
+ * rollout up moves its deadline, so it is always told. The next heartbeat also has what was not told.
+ */
+export function createWaitReporter(
+  { details, held, mayTell }: { details: Told; held: HoldClock; mayTell: MayTell },
+  signal: (waiting: Waiting | null) => Promise<void>,
+): (waiting: Waiting | null) => Promise<void> {
+  return async (waiting) => {
+    const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
+    const holds = waiting?.holds === true;
+    held.count(holds);
+    const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
+    const movesDeadline = holds !== details.holds;
+    details.waits_for = waiting;
+    if (waiting === null) details.since = null;
+    if (!isNews && !movesDeadline) return;
+    if (waiting !== null && !movesDeadline && !mayTell()) return;
+    details.waiting = tries;
+    details.holds = holds;
+    await signal(waiting);
+  };
+}
+
+const WAITED_FOR: ReadonlySet<FaultType> = new Set([
+  'GenerationUnavailable',
+  'GenerationRejected',
+  'EnvironmentUnavailable',
+  'EnvironmentFailed',
+  'AgentFailed',
+  'StoreFault',
+]);
+
+/** Of a call or an answer, in each text. */
+const MOST = 300;
+
+/** What the next attempt is for, after the error of one; null: no other one will help. */
+export function waitAfter(
+  error: unknown,
+  { bug, tries, details }: { bug: Bug | null; tries: number; details: Told },
+): Waiting | null {
+  const repair = bug && { service: REPAIR, message: bug.text.slice(0, MOST) };
+  const waited = error instanceof Fault && isWaitedFor(error) ? waitOf(error) : repair;
+  if (waited === null) return null;
+  // The start of a wait that no journal counts.
+  details.since ??= commonMs() / 1000;
+  return { tries, since: timeText(details.since), ...waited };
+}
+
+const isWaitedFor = (fault: Fault): boolean =>
+  fault.retryable && WAITED_FOR.has(fault.type) && !isTakenOver(fault);
+
+/** Whom a fault lets wait for, and how it has answered. */
+export const waitOf = (fault: Fault, waited: Waited | null = fault.waited): Waiting => ({
+  service: (fault.at ?? waited?.call ?? fault.type).slice(0, MOST),
+  message: fault.message.slice(0, MOST),
+  ...(waited !== null && {
+    call: waited.call.slice(0, MOST),
+    tries: waited.tries,
+    since: timeText(waited.since),
+  }),
+});
+
+export interface Asked {
+  /** Name of the call, as in `Waiting`. */
+  call: string;
+  /** When the last part of the answer came, in seconds since 1970; null: none has. */
+  moved_at: () => number | null;
+  /** Why there is no answer, as far as the service says it. */
+  why?: () => Promise<string | null>;
+}
+
+/** Makes a call, and reports it while it brings no answer and no part of one. */
+export async function askVisibly<T>(
+  { call, moved_at, why = () => Promise.resolve(null) }: Asked,
+  {
+    answer,
+    reportWaiting,
+    silent_ms,
+  }: {
+    answer: () => Promise<T>;
+    reportWaiting: (waiting: Waiting | null) => Promise<void>;
+    silent_ms: number;
+  },
+): Promise<T> {
+  const asked_at = commonMs();
+  const reported = { silent: false };
+  const look = (): void => {
+    const moved_ms = Math.max(asked_at, (moved_at() ?? 0) * 1000);
+    const isSilent = commonMs() - moved_ms >= silent_ms;
+    if (isSilent === reported.silent) return;
+    reported.silent = isSilent;
+    if (!isSilent) void reportWaiting(null);
+    else void say(timeText(moved_ms / 1000));
+  };
+  const say = async (since: string): Promise<void> => {
+    const message = (await why()) ?? NO_ANSWER;
+    if (reported.silent) await reportWaiting({ service: call, call, message, since });
+  };
+  const looking = setInterval(look, silent_ms / 4).unref();
+  try {
+    const answered = await answer();
+    if (reported.silent) await reportWaiting(null);
+    reported.silent = false;
+    return answered;
+  } finally {
+    clearInterval(looking);
+  }
+}
+
+/** Counts the time in which no replica serves the rollout. */
+
+export interface HoldClock {
+  ms: () => number;
+  count: (isHeld: boolean) => void;
+}
+
+export function createHoldClock(before_ms: number): HoldClock {
+  let over_ms = before_ms;
+  let since: number | null = null;
+  const ms = (): number => over_ms + (since === null ? 0 : performance.now() - since);
+  return {
+    ms,
+    count: (isHeld) => {
+      over_ms = ms();
+      since = isHeld ? performance.now() : null;
+    },
+  };
+}
