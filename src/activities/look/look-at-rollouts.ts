@@ -54,7 +54,7 @@ export function createLookAtRollouts({
       const runs = whichRun(running);
       const slices = running === undefined ? await slicesIn(batch_id, { request, store }) : [];
       const all = running ?? placesIn(slices, request?.num_repeats);
-      const moves = createMoves(withoutJournal(all, journals), running !== undefined);
+      const seen: Quiet[] = [];
       for (const place of journals) {
         signal.throwIfAborted();
         const ref = { batch_id, ...place };
@@ -66,7 +66,9 @@ export function createLookAtRollouts({
         if (!runs(place)) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push({ ref, waiting });
-        moves.saw({ place, standing });
+        // One that has ended is over, unless it is known to run still.
+        const mayRun = standing.ended === null || running !== undefined;
+        seen.push({ place, moved_at: standing.moved_at ?? 0, mayRun });
       }
       const asked = (place: Place): string[] => {
         const ref = { batch_id, ...place };
@@ -76,7 +78,8 @@ export function createLookAtRollouts({
           ...(in_groups ? [groupId(ref)] : []),
         ];
       };
-      const told = await waitOfQuiet(moves.quiet(), { waitOf, asked });
+      const quiet = quietOf(withoutJournal(all, journals), seen);
+      const told = await waitOfQuiet(quiet, { waitOf, asked });
       const took_ms = Math.ceil(performance.now() - began);
       const waiting =
         told !== null && isUnwritten(told)
@@ -101,6 +104,7 @@ interface Quiet {
   place: Place;
   /** In seconds since 1970; 0: no journal says when. */
   moved_at: number;
+  mayRun: boolean;
 }
 
 type Running = Parameters<Activities['lookAtRollouts']>[0]['running'];
@@ -166,7 +170,8 @@ function withoutJournal(
 ): Quiet | null {
   const begun = new Set(journals.map(placeKey));
   for (const [row, repeat] of all)
-    if (!begun.has(placeKey({ row, repeat }))) return { place: { row, repeat }, moved_at: 0 };
+    if (!begun.has(placeKey({ row, repeat })))
+      return { place: { row, repeat }, moved_at: 0, mayRun: true };
   return null;
 }
 
@@ -175,24 +180,12 @@ function withoutJournal(
  * moved last. The first may only wait for a slot. The second may be of an earlier run, and not have begun again; a batch of
  * slices does not know. The third may be the last of a slice that is being closed.
  */
-function createMoves(
-  unopened: Quiet | null,
-  isKnown: boolean,
-): { saw: (moved: { place: Place; standing: Standing }) => void; quiet: () => Quiet[] } {
-  const found = { quietest: null as Quiet | null, latest: null as Quiet | null };
-  return {
-    saw: ({ place, standing: { ended, moved_at } }) => {
-      const one = { place, moved_at: moved_at ?? 0 };
-      // One that has ended is over, unless it is known to run still.
-      const mayRun = ended === null || isKnown;
-      if (mayRun && one.moved_at < (found.quietest?.moved_at ?? Infinity)) found.quietest = one;
-      if (one.moved_at >= (found.latest?.moved_at ?? 0)) found.latest = one;
-    },
-    quiet: () =>
-      [unopened, found.quietest, found.latest]
-        .filter((one) => one !== null)
-        .filter(({ moved_at }) => commonMs() / 1000 - moved_at >= QUIET_S),
-  };
+function quietOf(unopened: Quiet | null, seen: readonly Quiet[]): Quiet[] {
+  const inOrder = seen.toSorted((a, b) => a.moved_at - b.moved_at);
+  const quietest = inOrder.find(({ mayRun }) => mayRun);
+  return [unopened, quietest, inOrder.at(-1)]
+    .filter((one) => one != null)
+    .filter(({ moved_at }) => commonMs() / 1000 - moved_at >= QUIET_S);
 }
 
 /** What no journal can say. */
