@@ -7,14 +7,11 @@ import { createGenerateTurn } from './turn/generate-turn.js';
 import { createAbandonTransfer } from './policy/abandon-transfer.js';
 import { createAttachCheckpoint } from './policy/attach-checkpoint.js';
 import { createBeginTransfer } from './policy/begin-transfer.js';
-import { createConcludePublish } from './policy/conclude-publish.js';
+import { createConcludePublish, createSettlePublish } from './policy/settle-publish.js';
 import { createFinishTransfer } from './policy/finish-transfer.js';
-import { createSettlePublish } from './policy/settle-publish.js';
-import { createChangeReplicas } from './policy/change-replicas.js';
+import { createChangeReplicas, createSurveyReplicas } from './policy/change-replicas.js';
 import { createReleaseHolder } from './policy/release-holder.js';
-import { createSleepEngines } from './policy/sleep-engines.js';
-import { createWakeEngines } from './policy/wake-engines.js';
-import { createSurveyReplicas } from './policy/survey-replicas.js';
+import { createSleepEngines, createWakeEngines } from './policy/sleep-engines.js';
 import { createUpdateReplica } from './policy/update-replica.js';
 import { createFindInputs } from './plan/find-inputs.js';
 import { createPlanBatch } from './plan/plan-batch.js';
@@ -22,10 +19,14 @@ import { createLookAtRollouts } from './look/look-at-rollouts.js';
 import { createPlayTurns } from './turn/play-turns.js';
 import { createOpenRollout } from './start/open-rollout.js';
 import { createCloseStep } from './stream/close-step.js';
-import { createForgetSteps } from './stream/forget-steps.js';
+import {
+  createForgetSteps,
+  createPutStep,
+  createAdmitGroups,
+  createDropGroups,
+  createEndGroup,
+} from './stream/put-facts.js';
 import { createPlanStream } from './stream/plan-stream.js';
-import { createAdmitGroups, createDropGroups, createEndGroup } from './stream/put-groups.js';
-import { createPutStep } from './stream/put-step.js';
 import { createWatchServed } from './stream/watch-served.js';
 import { createStepEnvironment } from './turn/step-environment.js';
 

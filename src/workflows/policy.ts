@@ -10,9 +10,8 @@ import { watchHistory } from './long-history.js';
 import type { Order } from './policy/orders.js';
 import { handleOrders } from './policy/orders.js';
 import { showPolicy } from './policy/policy-view.js';
-import { watchHolders } from './policy/hold-watch.js';
+import { watchHolders, watchTicket } from './policy/ticket-watch.js';
 import { handleReplicaUpdates } from './policy/replica-updates.js';
-import { watchTicket } from './policy/ticket-watch.js';
 import { endSleep, sleep, wake, watchSleep } from './policy/sleep.js';
 import { abandon, attach, begin, endTransfer, finish, release } from './policy/transfers.js';
 

@@ -1,9 +1,12 @@
 import type { Attempt } from '../../src/activities/attempt.js';
 import type { Dependencies } from '../../src/activities/dependencies.js';
 import { createCloseStep } from '../../src/activities/stream/close-step.js';
-import { createForgetSteps } from '../../src/activities/stream/forget-steps.js';
-import { createAdmitGroups, createEndGroup } from '../../src/activities/stream/put-groups.js';
-import { createPutStep } from '../../src/activities/stream/put-step.js';
+import {
+  createForgetSteps,
+  createPutStep,
+  createAdmitGroups,
+  createEndGroup,
+} from '../../src/activities/stream/put-facts.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 
 /** What a stream does with its store, without Temporal, engine and environment. */

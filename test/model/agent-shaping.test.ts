@@ -5,7 +5,7 @@ import {
   readAnswer,
   type AnswerRules,
 } from '../../src/environments/gym-agent/answer.js';
-import { GymAgentSettings } from '../../src/environments/gym-agent/settings.js';
+import { GymAgentSettings } from '../../src/environments/gym-agent/kind.js';
 import { effortOf } from '../../src/model/agent/shaping.js';
 import { EffortLevels, RewardPenalties } from '../../src/model/agent/shaping-settings.js';
 import type { AgentAnswer } from '../../src/environments/environment.js';

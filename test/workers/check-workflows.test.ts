@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Client } from '@temporalio/client';
-import { checkWorkflows } from '../../src/workers/check/check-workflows.js';
+import { checkWorkflows } from '../../src/workers/check/check-temporal.js';
 
 const described = (workflowId: string, { name = 'RUNNING', attempt = 1 } = {}) => ({
   workflowId,

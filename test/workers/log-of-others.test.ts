@@ -16,8 +16,7 @@ interface Line {
 /** Plays this in a process whose outputs are lines of its log, and returns those. */
 function linesOf(source: string, env: Record<string, string> = {}): Line[] {
   const program = `
-    const { createLog } = await import(${moduleOf('log')});
-    const { takeOutputOfOthers } = await import(${moduleOf('log-of-others')});
+    const { createLog, takeOutputOfOthers } = await import(${moduleOf('log')});
     const giveBack = takeOutputOfOthers(createLog('info'));
     ${source}
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { DeployedEnvironment, GenerationPool } from '../../src/activities/dependencies.js';
 import { Fault } from '../../src/model/faults.js';
 import type { FaultType } from '../../src/model/faults.js';
-import { probeParts } from '../../src/workers/probe-parts.js';
+import { probeParts } from '../../src/workers/parts.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 
 const fault = (type: FaultType, message: string) => () =>

@@ -15,10 +15,11 @@ import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkPrograms, programsOf } from './check-programs.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
-import { checkEngines } from './check-engines.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 import { pictureRoute } from '../pictures.js';
+import type { WeightControl } from '../../generation/weight-control.js';
+import { isShared } from '../policy/one-engine.js';
 
 export interface PreparedBatch {
   request: BatchRequest;
@@ -233,4 +234,42 @@ async function checkPictures(
       : [{ where, what: `expected an engine that takes its image: ${replica}: ${answer}` }],
   );
   if (problems.length > 0) throw invalidBatchRequest(problems);
+}
+
+const QUESTION_MS = 10_000;
+/** How long an engine that was found to be one is not asked again: there may be thousands of small batches. */
+const KNOWN_MS = 60_000;
+const known = new WeakMap<WeightControl, { epoch: number; at: number }>();
+
+/** Refuses URLs that lead to several engines: one would sample what the other has a label for. */
+async function checkEngines(
+  { request, signal }: Pick<Asked, 'request' | 'signal'>,
+  { policy }: Pick<Dependencies, 'policy'>,
+): Promise<void> {
+  const service = policy(request.generation.service);
+  const record = (await service?.records.latest()) ?? null;
+  const problems = await Promise.all(
+    (service?.controls ?? []).map(async (control) => {
+      const { state = 'current', epoch = 0 } = record?.replicas[control.replica] ?? {};
+      const before = known.get(control);
+      const isKnown = before?.epoch === epoch && performance.now() - before.at < KNOWN_MS;
+      if (state !== 'current' || isKnown) return [];
+      const what = await whySeveral(control, signal);
+      if (what === null) known.set(control, { epoch, at: performance.now() });
+      return what === null ? [] : [{ where: 'generation.service', what }];
+    }),
+  );
+  if (problems.flat().length > 0) throw invalidBatchRequest(problems.flat());
+}
+
+/** null: one answers, or none, for which rollouts wait. */
+async function whySeveral(control: WeightControl, signal: AbortSignal): Promise<string | null> {
+  try {
+    await control.asOne({ starts: true }, { within_ms: QUESTION_MS, signal });
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof Fault)) throw error;
+    return isShared(error) ? error.message : null;
+  }
 }

@@ -7,7 +7,7 @@ import { Abandon } from '../../model/policy/transfer.js';
 import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { givenBack, halfLoaded, IT_HAS_LEFT } from './half-loaded.js';
-import { sleptAgain } from './sleep-again.js';
+import { sleptAgain } from './sleep-engines.js';
 import { viewOf } from '../../model/policy/view.js';
 import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
 

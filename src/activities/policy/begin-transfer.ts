@@ -28,7 +28,7 @@ import type { Dependencies, PolicyService } from '../dependencies.js';
 import { faultsOf, textsOf } from './ask-all.js';
 import { withIdentityOf } from './examine-joiner.js';
 import { givenBack, holdHalfLoaded } from './half-loaded.js';
-import { sleptAgain } from './sleep-again.js';
+import { sleptAgain } from './sleep-engines.js';
 import { viewOf } from '../../model/policy/view.js';
 import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
 import type { Seen } from './transfer-engines.js';

@@ -11,7 +11,7 @@ import type { UpdatedReplica, UpdateReplica } from '../contract/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import type { Admission } from './admit-joiner.js';
 import { asAdmitted, examineLoaded } from './admit-joiner.js';
-import { checkFiles } from './checked-files.js';
+import { checkFiles } from './weight-files.js';
 import { viewOf } from '../../model/policy/view.js';
 import { refused } from './policy-view.js';
 import { worstOf } from './probe.js';

@@ -1,5 +1,5 @@
 import type { EngineSettings } from '../../generation/weight-control.js';
-import type { Weights } from '../../model/policy/publish.js';
+import type { Weights, CacheRule } from '../../model/policy/publish.js';
 import { refused } from './policy-view.js';
 
 /** What a server must have been started with, so that weights of a kind can be brought to it. */
@@ -29,5 +29,19 @@ export function checkPlaces(
   if (adapter_places === null || adapter_places >= needed) return;
   throw refused(
     `${url} has too few places for adapters (vLLM: --max-loras): expected at least ${needed}, for keep_adapters ${keep_adapters} and the next one, got ${adapter_places}`,
+  );
+}
+
+/** vLLM's names for caches in numbers that need no scales. */
+const PLAIN = ['auto', 'float32', 'float16', 'half', 'bfloat16'];
+
+/** A quantised cache has scales of the weights that filled it, so it goes when they go. */
+export function checkCache(
+  url: string,
+  { cache, cache_dtype }: { cache: CacheRule } & Pick<EngineSettings, 'cache_dtype'>,
+): void {
+  if (cache !== 'keep' || cache_dtype === null || PLAIN.includes(cache_dtype)) return;
+  throw refused(
+    `cache: expected "reset" for ${url}, whose cache is quantised (${cache_dtype}) with scales of the weights that filled it, got "keep"`,
   );
 }

@@ -9,6 +9,7 @@ import {
   withReplica,
   withReplicas,
   withTarget,
+  concluded,
 } from '../../model/policy/record.js';
 import type { Asking } from '../../model/policy/holding.js';
 import { refusalOfHolder, withHolder } from '../../model/policy/holding.js';
@@ -20,13 +21,13 @@ import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import type { Answers } from './ask-all.js';
 import { askSome } from './ask-all.js';
-import { checkPlaces, lackOf } from './engine-abilities.js';
-import { checkCache } from './kept-cache.js';
+import { checkPlaces, lackOf, checkCache } from './engine-abilities.js';
 import { viewOf } from '../../model/policy/view.js';
 import { checkOneUrlEach } from './one-engine.js';
 import { inputOf, policyOf, refused } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
+import { holders, neededOf } from '../../model/workflow-safe/policy.js';
 
 /** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
@@ -172,4 +173,21 @@ function targeted(
 function isMeant(record: PolicyRecord | null, replica: string): boolean {
   const entry = record?.replicas[replica];
   return entry === undefined || (entry.examined && entry.draining_until === null);
+}
+
+export function createConcludePublish(
+  dependencies: Dependencies,
+): PolicyActivities['concludePublish'] {
+  return ({ service, ...rule }) =>
+    dependencies.attempt(async () => {
+      const { records } = policyOf(service, dependencies);
+      const record = await records.change((before) => {
+        if (before === null || before.target === null || before.version === before.target)
+          return null;
+        const view = viewOf(before);
+        const has = holders(view, before.target);
+        return has > 0 && has >= neededOf(view, rule) ? concluded(before) : null;
+      });
+      return viewOf(record);
+    });
 }

@@ -4,7 +4,7 @@ import { AGREED_IDS } from '../../model/policy/agreement.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
 import { firstRecord, withReplica, withReplicas } from '../../model/policy/record.js';
 import type { Slept, Sleeping } from '../../model/policy/sleep.js';
-import { Sleep } from '../../model/policy/sleep.js';
+import { Sleep, Wake } from '../../model/policy/sleep.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
 import { refusalOfHolder } from '../../model/policy/holding.js';
 import {
@@ -12,6 +12,8 @@ import {
   sleepersOf,
   withoutSleep,
   withSleepers,
+  TO_BE_WOKEN,
+  repairOf,
 } from '../../model/policy/sleepers.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
@@ -24,6 +26,9 @@ import { askSome, faultsOf, textsOf, twice } from './ask-all.js';
 import { lackOf } from './engine-abilities.js';
 import { viewOf } from '../../model/policy/view.js';
 import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
+import type { TicketEngine } from '../../model/policy/ticket.js';
+import type { Outcome } from '../../model/policy/tickets.js';
+import { labelBack } from './half-loaded.js';
 
 const QUESTION_MS = 10_000;
 /** Tens of gigabytes are copied to the memory of the host. */
@@ -160,7 +165,7 @@ async function layDown(
 }
 
 /** Its streams are cut. Weights that are to be dropped lose their label first. */
-export async function putToSleep(
+async function putToSleep(
   control: WeightControl,
   {
     sleep: { level, nonce },
@@ -172,4 +177,75 @@ export async function putToSleep(
   await control.cutOff(bound);
   if (level === 2) await control.label(inTransit(version ?? 0, nonce), bound);
   await control.sleep(level, { within_ms: SLEEP_MS, signal });
+}
+
+/**
+ * The outcome for an engine that a transfer has taken out of its sleep, and that is not to serve: it sleeps again, or has
+ * to be woken where its time is over. null: it did not sleep, or cannot.
+ */
+export async function sleptAgain(
+  control: WeightControl,
+  {
+    record,
+    was,
+    transit,
+    isTouched,
+    signal,
+  }: {
+    record: PolicyRecord | null;
+    was: TicketEngine['was'];
+    transit: string;
+    isTouched: boolean;
+    signal: AbortSignal;
+  },
+): Promise<Outcome | null> {
+  const slept = record?.replicas[control.replica]?.slept ?? null;
+  if (record === null || slept === null) return null;
+  const needs = isTouched ? 'load' : was.needs;
+  const bound = { within_ms: QUESTION_MS, signal };
+  try {
+    if (isTouched) await control.closeTransfer(bound);
+    else if (slept.level === 1) await labelBack(control, { was, transit, ...bound });
+    if (record.sleep === null) return { state: 'unknown', needs, fault: TO_BE_WOKEN };
+    await putToSleep(control, { sleep: record.sleep, version: record.version, signal });
+    return { state: 'asleep', needs };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof Fault) || error.type === 'StoreFault') throw error;
+    return null;
+  }
+}
+
+const WAKE_MS = 300_000;
+
+/** Ends a sleep in the record; engines are then woken as they are restored. Or gives them memory for weights alone. */
+export function createWakeEngines(dependencies: Dependencies): PolicyActivities['wakeEngines'] {
+  return ({ service, ...given }) =>
+    dependencies.attempt(async ({ signal }) => {
+      const policy = policyOf(service, dependencies);
+      const { tags } =
+        'why' in given ? { tags: null } : inputOf('wake', { schema: Wake, input: given.wake });
+      if (tags?.every((tag) => tag === 'weights') === true) {
+        await giveMemory(policy, signal);
+        return { repair: null, view: viewOf(await policy.records.latest()) };
+      }
+      const record = await policy.records.change((now) => {
+        if (now === null || now.sleep === null) return null;
+        // Another `sleep` may have extended the time.
+        if ('nonce' in given && now.sleep.nonce !== given.nonce) return null;
+        return withoutSleep(now, 'why' in given ? given.why : '`wake`');
+      });
+      return { repair: repairOf(record, { version: record?.target }), view: viewOf(record) };
+    });
+}
+
+async function giveMemory(policy: PolicyService, signal: AbortSignal): Promise<void> {
+  const record = await policy.records.latest();
+  const run = async ({ url }: { url: string }): Promise<void> => {
+    await knownControl(policy, url)?.wakeUp('weights', { within_ms: WAKE_MS, signal });
+  };
+  const faults = textsOf(
+    await faultsOf(record === null ? [] : sleepersOf(record), { run, signal }),
+  );
+  if (Object.keys(faults).length > 0) throw refused(textOfFaults(faults));
 }

@@ -8,9 +8,8 @@ import { identityProblem } from '../../model/policy/replicas.js';
 import type { Begin } from '../../model/policy/transfer.js';
 import type { PolicyService } from '../dependencies.js';
 import { askAll, twice } from './ask-all.js';
-import { lackOf } from './engine-abilities.js';
+import { lackOf, checkCache } from './engine-abilities.js';
 import { examineJoiner } from './examine-joiner.js';
-import { checkCache } from './kept-cache.js';
 import { checkOneUrlEach } from './one-engine.js';
 import { refused } from './policy-view.js';
 

@@ -15,16 +15,14 @@ import type { Admission } from './admit-joiner.js';
 import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
 import type { LoadableAdapter } from './bring-adapter.js';
 import { adapterTo, bringAdapter, NO_BASE, putAdapter } from './bring-adapter.js';
-import { isOnlyFreed } from './free-half-loaded.js';
-import { halfLoaded, holdHalfLoaded } from './half-loaded.js';
+import { isOnlyFreed, halfLoaded, holdHalfLoaded } from './half-loaded.js';
 import { viewOf } from '../../model/policy/view.js';
 import { policyOf, refused } from './policy-view.js';
 import { worstOf } from './probe.js';
-import { pause } from './pause-engine.js';
-import { release } from './release.js';
+import { pause, release } from './pause-engine.js';
 import { wakeReplica, whatChanged } from './wake-replica.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
-import { checkFiles } from './checked-files.js';
+import { checkFiles } from './weight-files.js';
 
 /** How often an engine may fail within one pause. Each time the weights are loaded whole again. */
 const MOST_FAILURES = 3;

@@ -7,6 +7,10 @@ import type { BucketSettings } from '../../platform/s3/bucket.js';
 import { createBucket, placeOf } from '../../platform/s3/bucket.js';
 import { describeError } from '../../platform/errors.js';
 import { LATE, within } from '../../platform/waits/abort.js';
+import type { Published } from '../../model/policy/record.js';
+import { otherFiles, pathOf } from '../../model/policy/record.js';
+import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
+import { refused } from './policy-view.js';
 
 /** The files, or why this worker cannot see them: engines read them from file systems of their own. */
 export type Look = { files: WeightFiles; why: null } | { files: null; why: string };
@@ -92,4 +96,17 @@ function weightsAmong(names: readonly string[]): string[] {
   const weights = names.filter((name) => !NO_WEIGHTS.test(name));
   const kind = KINDS.find((one) => weights.some((name) => one.test(name)));
   return weights.filter((name) => kind?.test(name) === true).sort();
+}
+
+/** Before a load, nothing else may have taken the place of what was published; nor while it was loaded. */
+export async function checkFiles(
+  version: number,
+  published: Pick<Published, 'files' | 'weights'>,
+): Promise<void> {
+  const { files: before } = published;
+  const path = pathOf(published);
+  if (before === null || path === null) return;
+  const { files: now } = await lookAt(path);
+  if (now !== null && isOtherOnAnyHost(before, now))
+    throw refused(otherFiles(path, { version, before, now }));
 }

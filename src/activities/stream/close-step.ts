@@ -12,9 +12,8 @@ import type { StepResult, StreamActivities } from '../contract/stream.js';
 import type { StepOutputs } from '../../trajectories/trajectory-store.js';
 import type { Dependencies } from '../dependencies.js';
 import { requestOf, streamOf } from '../request-of.js';
-import { deliveredIn, forgetDecided } from './decided-groups.js';
+import { deliveredIn, forgetDecided, streamFacts } from './stream-facts.js';
 import type { StreamFacts } from './stream-facts.js';
-import { streamFacts } from './stream-facts.js';
 
 /**
  * The rows of a step, folded from its groups' journals like a batch's. Later requests get the existing ones: the

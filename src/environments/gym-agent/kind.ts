@@ -1,11 +1,62 @@
 import { defineKind } from '../kind.js';
-import { GymAgentSettings } from './settings.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment } from '../environment.js';
-import { bytesOf } from '../../platform/size.js';
+import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
+import { z } from 'zod';
+import { Duration } from '../../model/durations.js';
+import { ShapingFields } from '../../model/agent/shaping-settings.js';
+import { BaseUrl } from '../../model/base-url.js';
+import { STEP_QUEUE } from '../step-queue.js';
+
+const Tags = z.array(z.string().min(1)).default([]);
+
+/** Agent servers of NeMo Gym, which play whole rollouts. */
+export const GymAgentSettings = z
+  .strictObject({
+    kind: z.literal('gym_agent').describe('agent servers of NeMo Gym, which play whole rollouts'),
+    head_server: BaseUrl.nullable()
+      .default(null)
+      .describe('asked for servers that `agents` does not name; null: there are no others'),
+    agents: z.record(z.string(), BaseUrl).default({}).describe('the base URL of each, by its name'),
+    timeout: Duration.default('4h').describe(
+      'for one run, from connecting to the last byte of the answer, unless the sample has its own',
+    ),
+    sampling: z
+      .enum(['row', 'request'])
+      .default('row')
+      .describe(
+        "whose `temperature`, `top_p` and `max_output_tokens` a row has: its own, or those of the request's `generation`, as NeMo RL stamps them",
+      ),
+    ...ShapingFields,
+    tokenizer: BaseUrl.nullable()
+      .default(null)
+      .describe(
+        'a vLLM server of the policy, which `penalize_malformed_think_tag` asks for the ids of thinking tags and for the text of calls; null: it counts given ids alone',
+      ),
+    should_mask_flagged_samples: z
+      .boolean()
+      .default(true)
+      .describe('an answer with `mask_sample` is a row with `loss_multiplier` 0; `false`: as any'),
+    thinking_tags: Tags.describe(
+      'what opens and what closes a thought; `[]`: `<think>`, `</think>`',
+    ),
+    invalid_tool_call_patterns: Tags.describe(
+      'texts of tool calls that nobody ran; `[]`: opening and closing `<tool_call>`, `<function_call>`',
+    ),
+    max_answer: MaxAnswer.default('64MiB').describe('size limit of one answer'),
+    ...STEP_QUEUE,
+  })
+  .refine(({ head_server, agents }) => head_server !== null || Object.keys(agents).length > 0, {
+    error: 'expected head_server, or agents by name, got neither',
+  })
+  .refine(({ thinking_tags }) => thinking_tags.length !== 1, {
+    path: ['thinking_tags'],
+    error: 'expected a tag that opens a thought and one that closes it, got one tag',
+  });
+export type GymAgentSettings = z.infer<typeof GymAgentSettings>;
 
 export const gymAgent = defineKind({
   settings: GymAgentSettings,
@@ -14,7 +65,6 @@ export const gymAgent = defineKind({
   make: createGymAgent,
 });
 
-/** Agent servers of NeMo Gym, which play whole rollouts. */
 function createGymAgent(
   settings: GymAgentSettings,
   { answers }: Pick<EnvironmentContext, 'answers'>,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import { waitMs } from '../../platform/waits/backoff.js';
+import { waitMs } from '../../platform/waits/clock.js';
 import type { Refusal } from '../request/refusals.js';
 import { Refused } from '../request/refusals.js';
 

@@ -5,7 +5,6 @@ import { orAborted } from '../../platform/waits/abort.js';
 import { listOf } from '../../model/untrusted.js';
 import { probeLogprobsMode } from '../logprobs-probe.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
-import { ADAPTER_ROUTES, adapterCalls, hasAdapterRoute } from './adapter-calls.js';
 import type { Ask, Asked } from './ask.js';
 import { createAsk } from './ask.js';
 import type { Http, HttpOptions } from './http.js';
@@ -13,10 +12,10 @@ import { createHttp } from './http.js';
 import { engineSettings } from './engine-settings.js';
 import { asOne, createAskAnew, identify, processSign } from './identify.js';
 import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
-import { ModelName, read, refusalOf, routeMissing, WeightLabel } from './replies.js';
-import { SLEEP_ROUTES, sleepCalls } from './sleep-calls.js';
+import { ModelName, read, refusalOf, routeMissing, WeightLabel, jsonOf } from './replies.js';
 import { createVllmService } from './vllm-service.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
+import { saysAwake } from './sleep-state.js';
 
 /** vLLM's development mode (captures 140 to 189): routes that change the weights of a running server. */
 
@@ -258,4 +257,84 @@ async function promptLogprobs(
   const body = promptLogprobsBody({ model, prompt_ids });
   const reply = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
   return logprobsOfPrompt(reply, { prompt_ids, site: { replica, call: 'POST /v1/completions' } });
+}
+
+/** An engine that leaves its memory to others for a while (vLLM: `--enable-sleep-mode`). */
+
+const SLEEP_ROUTES = ['/sleep', '/wake_up'];
+
+const IsSleeping = z.object({ is_sleeping: z.boolean() });
+
+function sleepCalls({
+  replica,
+  control,
+  engine,
+}: {
+  replica: string;
+  control: Ask['raw'];
+  engine: Ask['raw'];
+}): Pick<WeightControl, 'sleep' | 'wakeUp' | 'isAsleep'> {
+  /** The body differs from one version to the next. */
+  const order = async (call: string, bound: Bound): Promise<void> => {
+    const reply = await control(`POST ${call}`, bound);
+    if (reply.status !== 200)
+      throw refusalFault(refusalOf(reply), { replica, call: `POST ${call}` });
+  };
+  return {
+    sleep: (level, bound) => order(`/sleep?level=${level}&mode=abort`, bound),
+    wakeUp: (tag, bound) => order(tag === null ? '/wake_up' : `/wake_up?tags=${tag}`, bound),
+    isAsleep: async (bound) => {
+      const said = IsSleeping.safeParse(jsonOf(await control('GET /is_sleeping', bound)));
+      if (!said.success || !said.data.is_sleeping) return false;
+      return !saysAwake(await engine('GET /metrics', bound));
+    },
+  };
+}
+
+/** Adapters beside the weights of an engine (captures 223 to 234); they answer in plain text. */
+
+const LOAD = '/v1/load_lora_adapter';
+const UNLOAD = '/v1/unload_lora_adapter';
+const ADAPTER_ROUTES = [LOAD, UNLOAD];
+
+/** An adapter has a parent (capture 227). */
+const ModelsAndAdapters = z.object({
+  data: listOf(z.object({ id: ModelName, parent: ModelName.nullish() })),
+});
+
+function adapterCalls({
+  replica,
+  ask,
+  raw,
+}: Ask & { replica: string }): Pick<WeightControl, 'adapters' | 'loadAdapter' | 'unloadAdapter'> {
+  const order = async (
+    path: string,
+    { body, done, bound }: { body: object; done: readonly number[]; bound: Bound },
+  ): Promise<void> => {
+    const reply = await raw(`POST ${path}`, { ...bound, body });
+    if (!done.includes(reply.status))
+      throw refusalFault(refusalOf(reply), { replica, call: `POST ${path}` });
+  };
+  return {
+    adapters: async (bound) => {
+      const { data } = await ask('GET /v1/models', { schema: ModelsAndAdapters, ...bound });
+      return data.flatMap(({ id, parent }) => (parent == null ? [] : [id]));
+    },
+    loadAdapter: ({ name, path }, bound) =>
+      order(LOAD, { body: { lora_name: name, lora_path: path }, done: [200], bound }),
+    // 404: it is not there.
+    unloadAdapter: (name, bound) =>
+      order(UNLOAD, { body: { lora_name: name }, done: [200, 404], bound }),
+  };
+}
+
+/** A GET to a route that accepts only POST gives 405; without the route it is 404 (capture 177). */
+async function hasAdapterRoute(
+  { raw }: Ask,
+  { path, bound, replica }: { path: string; bound: Bound; replica: string },
+): Promise<boolean> {
+  const reply = await raw(`GET ${path}`, bound);
+  if (reply.status === 404 || routeMissing(reply) !== null) return false;
+  if (reply.status === 405) return true;
+  throw refusalFault(refusalOf(reply), { replica, call: `GET ${path}` });
 }

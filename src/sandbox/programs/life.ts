@@ -7,11 +7,13 @@ import { isRoot } from '../folders.js';
 import type { Python } from '../python.js';
 import type { Watcher } from '../watch/watcher.js';
 import type { Command, Confined, Ended, Part, ProgramLimits, Running } from './confinement.js';
-import { createOutputs } from './outputs.js';
 import type { Launcher, Ready } from './launcher.js';
 import { launch } from './launcher.js';
 import type { View } from './view.js';
 import { COMMON, FOLDER, KEPT, ownOf, ROOTS, variablesWith, viewOf } from './view.js';
+import type { Readable } from 'node:stream';
+import type { Printed, Printing } from './output.js';
+import { createOutput } from './output.js';
 
 /** One life: its folder, its launcher, the watch over it, and the commands that run in it one after the other. */
 
@@ -191,3 +193,44 @@ function exitOf(status: number): Pick<Ended, 'code' | 'signal'> {
   const [name] = Object.entries(constants.signals).find(([, one]) => one === number) ?? [];
   return { code: null, signal: name ?? String(number) };
 }
+
+/** The launcher's outputs carry those of its commands, one after the other: which bytes are whose. */
+
+interface PrintedBy extends Printed {
+  /** Resolves once so much of each has come. */
+  until: (counts: { stdout: number; stderr: number }) => Promise<void>;
+}
+
+interface OfCommand extends Printing {
+  come: { stdout: number; stderr: number };
+  more: () => void;
+}
+
+function createOutputs(outputs: { stdout: Readable; stderr: Readable }) {
+  let current = begun();
+  for (const name of ['stdout', 'stderr'] as const)
+    outputs[name].on('data', (chunk: Buffer) => {
+      current[name](chunk);
+      current.come[name] += chunk.length;
+      current.more();
+    });
+  return {
+    begin: (most_output?: number): PrintedBy => {
+      const mine = (current = begun(most_output));
+      const { tail, output, is_cut, come } = mine;
+      return {
+        ...{ tail, output, is_cut },
+        until: async (counts) => {
+          while (come.stdout < counts.stdout || come.stderr < counts.stderr)
+            await new Promise<void>((resolve) => (mine.more = resolve));
+        },
+      };
+    },
+  };
+}
+
+const begun = (most_output?: number): OfCommand => ({
+  ...createOutput(most_output),
+  come: { stdout: 0, stderr: 0 },
+  more: () => undefined,
+});

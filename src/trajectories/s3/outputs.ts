@@ -5,7 +5,7 @@ import type { Formats } from '../../model/results/arrow/formats.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
-import { exportRows } from '../export.js';
+import { exportRows, sequencesOf } from '../export.js';
 import type { Kind } from '../part-files.js';
 import { kindsOf } from '../part-files.js';
 import { partOf, placesOf } from '../places.js';
@@ -13,9 +13,12 @@ import { storing, storingEach } from '../storing.js';
 import type { BatchOutputs, ResultFiles, StepOutputs } from '../trajectory-store.js';
 import type { Objects, ResultObject } from './manifest.js';
 import { joined, linesIn } from './manifest.js';
-import { groupFiles, putGroups, readGroups } from './groups.js';
-import { putLines } from './objects.js';
+import { putLines, bytesOf, openObjects } from './objects.js';
 import { findPart, openPartWriter, PART } from './part-writer.js';
+import { z } from 'zod';
+import { OBJECTS } from '../../model/results/result.js';
+import type { GroupFiles } from '../../model/workflow-safe/groups.js';
+import { packing } from '../arrow/packing.js';
 
 /**
  * Results as objects below one folder of a bucket. Nothing there is appended to or renamed: each attempt puts objects of
@@ -229,4 +232,56 @@ const keysIn = (objects: Objects): string[] =>
 
 async function removeAll(bucket: Bucket, start: string): Promise<void> {
   for (const key of await bucket.list(start)) await bucket.remove(key);
+}
+
+/** Groups that a running batch has handed out: their objects, and what names them, which is put once. */
+
+const Groups = z.strictObject({
+  objects: z.strictObject(OBJECTS).pick({ rollouts: true, sequences: true }),
+  completed: z.int().nonnegative().optional(),
+});
+type Groups = z.infer<typeof Groups>;
+
+async function readGroups(bucket: Bucket, manifest: string): Promise<Groups | null> {
+  const text = await bucket.get(manifest);
+  return text && Groups.parse(readJson(text.toString()));
+}
+
+/** Puts the objects of these lines. Nobody reads them before their manifest is put. */
+async function putGroups(
+  lines: AsyncIterable<string>,
+  {
+    bucket,
+    kinds,
+    ...place
+  }: { bucket: Bucket; kinds: readonly Kind[]; folder: string; object_bytes?: number | undefined },
+): Promise<Groups> {
+  const rollouts = openObjects(bucket, { kind: 'rollouts', ...place });
+  if (!kinds.includes('sequences')) {
+    for await (const line of lines) await rollouts.add(bytesOf(line), 1);
+    return { objects: { rollouts: await rollouts.end() } };
+  }
+  const sequences = openObjects(bucket, { kind: 'sequences', ...place });
+  const pack = packing((batch, rows) => sequences.add(batch, rows));
+  let completed = 0;
+  for await (const line of lines) {
+    await rollouts.add(bytesOf(line), 1);
+    const rows = sequencesOf(line);
+    if (rows === null) continue;
+    completed += 1;
+    await pack.add(rows);
+  }
+  await pack.flush();
+  const objects = { rollouts: await rollouts.end(), sequences: await sequences.end() };
+  return { objects, completed };
+}
+
+/** What the batch answers. */
+function groupFiles(
+  { name }: Bucket,
+  { manifest, completed }: Groups & { manifest: string },
+): GroupFiles {
+  const file = `${name}/${manifest}#rollouts`;
+  if (completed === undefined) return { file };
+  return { file, sequences: `${name}/${manifest}#sequences`, completed };
 }

@@ -1,7 +1,9 @@
 import { setHandler } from '@temporalio/workflow';
 import type { TicketView } from '../../model/workflow-safe/policy.js';
 import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
-import { aliveSignal } from '../steering/messages.js';
+import { aliveSignal, holdingSignal } from '../steering/messages.js';
+import type { Heard } from '../../model/workflow-safe/hold.js';
+import { hears } from '../../model/workflow-safe/hold.js';
 
 /** Watches the holder of an open transfer: it is silent, or has the engines for too long. */
 export interface TicketWatch {
@@ -57,4 +59,13 @@ export function watchTicket({ isRepairable }: { isRepairable: () => boolean }): 
     },
     news: (now) => ticket && { done, silent_s: (now - moved_at) / 1000, is_stale: isStale(now) },
   };
+}
+
+/** Notes when holders were heard. Whether a hold is over is computed when somebody asks, so there is no timer. */
+export function watchHolders(before: Heard | undefined): () => Heard {
+  let heard: Heard = before ?? { since: Date.now(), last: [] };
+  setHandler(holdingSignal, (news) => {
+    heard = hears(heard, { news, at: Date.now() });
+  });
+  return () => heard;
 }
