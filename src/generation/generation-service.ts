@@ -220,9 +220,9 @@ export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
 
 /** The replica's entry in the policy record when the request was sent. */
 export interface Fence {
-  /** Of its weights. */
+  /** The version of its weights. */
   version: number | null;
-  /** On these weights; null: none. */
+  /** The adapter on these weights; null: none. */
   adapter: NamedAdapter | null;
   epoch: number;
   /** The record's epoch at that time. */

@@ -86,7 +86,7 @@ export interface Bound {
 export interface EngineSettings {
   /** By which weights can be sent to it; `none`: it was started without one. */
   backend: string | null;
-  /** Of its cache, as it was asked for: `auto`, `fp8`. */
+  /** The cache's type, as it was asked for: `auto`, `fp8`. */
   cache_dtype: string | null;
   /** false: it was started without a way to sleep. */
   sleep_mode: boolean | null;

@@ -16,14 +16,14 @@ export interface KnownTokens {
   token_ids: number[];
   /** null: it has none. */
   logprobs: number[] | null;
-  /** Of prompt and answer, up to this event; null: it does not count. */
+  /** The tokens of prompt and answer, up to this event; null: it does not count. */
   usage: { prompt_tokens: number; completion_tokens: number } | null;
 }
 
 /** JSON's grammar. Each loop has one way to match a text, so a search never goes back. */
 const CHARACTERS = String.raw`[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*`;
 const STRING = `"${CHARACTERS}"`;
-/** Of a size that is finite. */
+/** A number whose value is finite. */
 const NUMBER = String.raw`-?(?:0|[1-9]\d{0,15})(?:\.\d+)?(?:[eE][+-]?\d{1,2})?`;
 /** As many digits as a token id may have. */
 const WHOLE = String.raw`(?:0|[1-9]\d{0,9})`;

@@ -2,7 +2,7 @@ import type { HttpReply } from './http.js';
 
 /** vLLM's `/is_sleeping` says true of an engine that is only paused, too. Its metrics tell the two apart. */
 
-/** Of each engine behind the front end. */
+/** The awake gauge of each engine behind the front end. */
 const AWAKE = /^vllm:engine_sleep_state\{[^}\n]*\bsleep_state="awake"[^}\n]*\} (\S{1,20})$/gm;
 
 /** Whether these metrics say that every engine is awake. */
