@@ -151,7 +151,7 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   });
 }
 
-/** Of an attempt whose journal somebody else has claimed. `id`: the rollout's. */
+/** The fault of an attempt whose journal somebody else has claimed. `id`: the rollout's. */
 export const takenOver = (id: string): Fault =>
   new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
 

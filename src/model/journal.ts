@@ -36,7 +36,7 @@ const LogMessage = z.object({
   content: Content,
   token_ids: tokenIds,
   generation_logprobs: logprobs.optional(),
-  /** Of a prompt, if they were requested. */
+  /** The logprobs of a prompt, if they were requested. */
   prompt_logprobs: z
     .custom<(number | null)[]>(
       (value) => Array.isArray(value) && value.every((one) => one === null || Number.isFinite(one)),
@@ -62,7 +62,7 @@ export const RolloutSettings = z.object({
   overlong: Overlong.default('keep'),
   train_resampled: TrainResampled.default('winner'),
   train_separate: TrainSeparate.default('all'),
-  /** Of a stream, whose seeds depend on it: how often all samples were played before; absent: 0. */
+  /** How often a stream has played all samples before, on which its seeds depend; absent: 0. */
   epoch: z.int().nonnegative().exactOptional(),
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
@@ -131,7 +131,7 @@ const ClaimLine = z.object({
   lost_s: z.number().exactOptional(),
   /** Set by a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
-  /** Of `openRollout` and `finishRollout`: the workflow's run. What a run has finished it does not open again. */
+  /** Set by `openRollout` and `finishRollout`: the workflow's run. What a run has finished it does not open again. */
   run: z.string().exactOptional(),
 });
 

@@ -7,7 +7,7 @@ export const MINUS_INFINITY = -9999;
 
 export const LOGPROB_RANGE = `a number from ${MINUS_INFINITY} (excluded) to 0`;
 
-/** Of a token that was sampled. */
+/** Whether a token that was sampled may have it. */
 export const isLogprob = (value: unknown): value is number =>
   typeof value === 'number' && value <= NOISE && value > MINUS_INFINITY;
 

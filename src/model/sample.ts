@@ -33,7 +33,7 @@ export interface LogMessage {
   content: Content;
   token_ids: number[];
   generation_logprobs?: number[] | undefined;
-  /** Of a prompt, if they were requested; the first token has none. */
+  /** The logprobs of a prompt, if they were requested; the first token has none. */
   prompt_logprobs?: (number | null)[];
   /** The policy sampled it, and no logprobs were asked for. */
   sampled?: true;

@@ -15,8 +15,9 @@ interface Rules {
   /** A `max_rollout_turns` that is reached is flagged whatever ended the rollout, and `idx` is the row. */
   counts_places: boolean;
   /**
-   * Of the lock-step loop: sums are float32; stop strings are always those of the environment's last answer, if the
-   * sample has such a column, and come back in it; truncated counts as terminated; a log above its limit is a fault.
+   * It has the rules of the lock-step loop: sums are float32; stop strings are always those of the environment's last
+   * answer, if the sample has such a column, and come back in it; truncated counts as terminated; a log above its limit
+   * is a fault.
    */
   in_lock_step: boolean;
 }

@@ -71,7 +71,7 @@ const WithContent = z.object({ content: z.union([z.string(), z.array(z.unknown()
 const generated = (messages: readonly AgentMessage[]): AgentMessage[] =>
   messages.filter(({ role }) => role === 'assistant');
 
-/** Of a text, or of the first part of a list; undefined: it has none. */
+/** The text of a content, or of the first part of a list; undefined: it has none. */
 function textOf(item: unknown): string | undefined {
   const { content } = WithContent.safeParse(item).data ?? {};
   const text = Array.isArray(content) ? Text.safeParse(content[0]).data?.text : content;

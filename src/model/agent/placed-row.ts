@@ -17,7 +17,7 @@ import { AgentSample } from './sample.js';
 export interface Placing {
   /** The repeats of a sample are rollouts of one task, and so are their replacements. */
   repeat: number;
-  /** Of a stream: the number of the group, which is its task, since a sample is played in each epoch. null: the sample's own. */
+  /** In a stream, the number of the group, which is its task: samples are played in each epoch. null: its own. */
   group: number | null;
   /** Stamped on the row, as NeMo RL does it; null: the row keeps its own. */
   sampling: Pick<GenerationSettings, 'temperature' | 'top_p' | 'max_new_tokens'> | null;

@@ -1,4 +1,4 @@
-/** Of an agent's calls. null: no limit. */
+/** The limits of an agent's calls. null: no limit. */
 export interface AgentLimits {
   /** Answers of one rollout, in all its lives. */
   calls: number | null;

@@ -60,7 +60,7 @@ export const Asked = z.object({
   stop: z.array(z.string()).exactOptional(),
   /** So many of the likeliest are answered for each token; 0: the sampled one alone. */
   logprobs: z.int().min(0).exactOptional(),
-  /** Of a stream: its last event has the usage. */
+  /** The last event of a stream has the usage. */
   include_usage: z.literal(true).exactOptional(),
   /** What the answer has to look like, where the environment allows it: `response_format` as JSON. */
   structured: z.string().exactOptional(),

@@ -60,8 +60,8 @@ const CallLine = z.object({
   /** Absent: it continues its parent, and is the first to do so. */
   cause: z.enum(CAUSES).exactOptional(),
   /**
-   * Of a life that replays and asks something else: the earlier call that would have been the same, and how many messages
-   * are. Absent: its system message or tools differ.
+   * Where a life that replays asks something else: the earlier call that would have been the same, and how many
+   * messages are. Absent: its system message or tools differ.
    */
   diverged: z
     .object({ call: z.int().nonnegative(), message: z.int().nonnegative().exactOptional() })

@@ -82,7 +82,7 @@ const quoted = (text: string): string => `"${shortened(oneLine(text), FEW_CHARAC
 const withoutRole = (text: string, role: string): string =>
   text.toLowerCase().startsWith(`${role}: `.toLowerCase()) ? text.slice(role.length + 2) : text;
 
-/** Of a long text, only a part is looked at. */
+/** How much of a long text is looked at, at each of its ends. */
 const LOOKED_AT = 20 * MOST_CHARACTERS;
 const oneLine = (text: string): string =>
   plainLine(text.length > 2 * LOOKED_AT ? text.slice(0, LOOKED_AT) + text.slice(-LOOKED_AT) : text)

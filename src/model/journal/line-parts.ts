@@ -10,7 +10,7 @@ const numbers = (isOne: (value: unknown) => boolean, what: string) =>
 export const tokenIds = numbers(Number.isSafeInteger, 'token ids');
 export const logprobs = numbers(Number.isFinite, 'finite numbers');
 
-/** Of an environment or a sample, checked when it came. */
+/** Data of an environment or a sample, checked when it came. */
 export const foreign = z.custom<ForeignObject>(isRecord, 'expected object');
 
 /** Far above any meaningful reward, and small enough that no sum of them is infinite in float32. */

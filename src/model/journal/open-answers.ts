@@ -15,7 +15,7 @@ export interface Answers {
 
 /** What says which answers may be open. */
 interface Played extends Answers {
-  /** Of an agent that asks for each answer. */
+  /** The calls of an agent that asks for each answer. */
   calls: readonly { answer: unknown }[];
   lives: readonly unknown[];
   start: Pick<LineOf<'start'>, 'plays'> | null;
@@ -69,7 +69,7 @@ export const noAnswers = (): Answers => ({
   restarted_turns: [],
 });
 
-/** Of a call that has none yet. Nothing is written into it. */
+/** The answer of a call that has none yet. Nothing is written into it. */
 const NO_ANSWER = Object.freeze(emptyAnswer());
 Object.values(NO_ANSWER).forEach(Object.freeze);
 

@@ -65,7 +65,7 @@ export const isMasked = (trajectory: Trajectory): boolean =>
 
 /**
  * Whether a trainer takes nothing from its row, whatever its reward: `loss_multiplier` is 0, or no token was sampled.
- * Of an agent without tokens nobody knows.
+ * Nobody knows it of an agent without tokens.
  */
 export function isUntrained(trajectory: Trajectory): boolean {
   const { start, agent, assistant_tokens } = trajectory;

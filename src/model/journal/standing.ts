@@ -42,7 +42,7 @@ export const newStanding = (): Standing => ({
   earlier: new Set(),
 });
 
-/** Of all answers in progress. */
+/** How many tokens all answers in progress have. */
 export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
   [...open.values()].reduce((sum, count) => sum + count, 0);
 
@@ -130,7 +130,7 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
   }
 }
 
-/** Of a rollout whose agent asks for answers by itself. */
+/** How far a rollout has come whose agent asks for answers by itself. */
 function progressOf(
   { turns: before, tokens: whole }: Standing,
   line: LineOf<'call' | 'answer' | 'life' | 'exit'>,
@@ -176,7 +176,7 @@ function endWaits({ faults, earlier }: Standing, line: JournalLine): void {
 const isValid = (ended: StopReason | null): boolean =>
   ended !== null && VALID_STOP_REASONS.has(ended);
 
-/** Of a call without a fault, whose service says nothing. */
+/** What a call waits for that has no fault and whose service says nothing. */
 export const NO_ANSWER = 'no answer yet';
 
 /** How long a call may be silent before it counts as waiting: thinking engines and running tests take a while. */

@@ -153,7 +153,7 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   }
 }
 
-/** Of claims after the first. The others only continue with the next activity. */
+/** Whether the claim is of a further attempt. The other claims only continue with the next activity. */
 export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
   attempt > 1 || reopen;
 

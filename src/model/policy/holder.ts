@@ -24,9 +24,9 @@ export type Release = z.infer<typeof Release>;
 
 /** Nobody else may bring weights. */
 const Hold = Holder.extend({
-  /** Of this name, in milliseconds since 1970. */
+  /** When this name began to hold it, in milliseconds since 1970. */
   since: z.number(),
-  /** Of its last update, likewise. */
+  /** When its last update was, likewise. */
   at: z.number(),
   /** Whose hold it has ended by `take_over`; null: nobody's. */
   took_from: name.nullable(),

@@ -54,7 +54,7 @@ export const EngineIdentity = z.strictObject({
   /** The served name. */
   model: z.string(),
   max_model_len: z.int().nullable(),
-  /** Of the ids of some texts. */
+  /** A hash of the ids of some texts. */
   tokenizer: z.string(),
   logprobs_mode: z.enum(LOGPROBS_MODES).nullable().default(null),
 });

@@ -28,7 +28,7 @@ export type Wake = z.infer<typeof Wake>;
 
 /** Engines sleep, as the record has it. */
 export const Sleeping = z.object({
-  /** Of the update, so that another attempt knows its own. */
+  /** The nonce of the update, so that another attempt knows its own. */
   nonce: z.string(),
   holder: Holder,
   level: Level,

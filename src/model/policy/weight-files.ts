@@ -8,7 +8,7 @@ export const WeightFiles = z.object({
   bytes: z.int(),
   /** When the youngest was written, in ISO form. */
   modified: z.string(),
-  /** Of names, sizes, and the contents of small files, such as an index. */
+  /** A hash of names, sizes, and the contents of small files, such as an index. */
   sha256: z.string(),
   /** All were small, so no other content has this hash. */
   whole: z.boolean(),

@@ -83,7 +83,7 @@ export function callColumns(
   };
 }
 
-/** Of the last life. */
+/** How the last life ended. */
 function endOf(life: Life | undefined): Pick<Row, 'program_end'> {
   if (!life?.exit) return {};
   const { code, signal, tail, submission, said } = life.exit;

@@ -6,10 +6,10 @@ import { treeMetrics } from './tree-summary.js';
 
 /** A line of groups.jsonl: the rollouts of one group, and the metrics of its valid ones, if there are any. */
 export interface GroupLine {
-  /** Of its first rollout. */
+  /** The row of its first rollout. */
   row: number;
   task_name: string;
-  /** Of an agent's group: its name, and the task. */
+  /** The agent of the group, and its task; absent: no agent played it. */
   agent?: string;
   task_index?: number;
   /** Including replacements. */

@@ -30,7 +30,7 @@ export interface Sequence {
   /** Beyond the fork. */
   message_log: SequenceMessage[];
   assistant_tokens: number;
-  /** Of its whole answers. */
+  /** Why each of its whole answers ended. */
   finish_reasons: Row['finish_reasons'];
   /** Over its generated tokens, and so are the requests. */
   policy_versions: Row['policy_versions'];
@@ -157,7 +157,7 @@ function logOf(
   return log;
 }
 
-/** Of the answers of some calls. */
+/** The columns that follow from the answers of some calls. */
 function factsOf(
   { calls, open, settings_in_force: settings }: Trajectory,
   run: readonly number[],

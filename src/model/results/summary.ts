@@ -44,7 +44,7 @@ export const Summary = z.object({
   sampled: z.number().exactOptional(),
   /** Absent: no agent played it. */
   agent: AgentSummary.exactOptional(),
-  /** Of a rollout whose agent asked for answers. */
+  /** The tree of calls of a rollout whose agent asked for answers. */
   tree: TreeSummary.exactOptional(),
 });
 export type Summary = z.infer<typeof Summary>;
@@ -67,7 +67,7 @@ export function groupsOf(summaries: readonly Summary[]): [Summary, ...Summary[]]
 /** The version of tokens of which nobody can know it. */
 export const UNKNOWN = 'unknown';
 
-/** Of a row's own tokens, and of those that train in its other sequences. */
+/** How many of a row's own tokens, and of those that train in its other sequences, each version sampled. */
 export function tokensByVersion(
   { policy_versions, sequences = [] }: Pick<Row, 'policy_versions' | 'sequences'>,
   labelOf = (version: string | null): string => version ?? UNKNOWN,

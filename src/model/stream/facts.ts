@@ -48,7 +48,7 @@ export const StepFact = z.strictObject({
   step: z.int().nonnegative(),
   version: Version,
   groups: z.array(Group),
-  /** Of the same groups, in the same order. Facts of earlier releases do not have it. */
+  /** What was delivered of the same groups, in the same order. Facts of earlier releases do not have it. */
   delivered: z.array(DeliveredGroup).exactOptional(),
   final: z.boolean(),
   open: z.array(Group),

@@ -58,7 +58,7 @@ export function inStep(
 const inGroup = ({ agent, row }: Summary): Pick<Summary, 'agent'> =>
   agent === undefined ? {} : { agent: { ...agent, task_index: row } };
 
-/** Of the oldest. null: nobody knows it, or there is none. */
+/** How many versions the oldest token lags behind. null: nobody knows it, or there is none. */
 const lagOf = (sampled: readonly string[], version: number): number | null =>
   sampled.length === 0 || sampled.includes(UNKNOWN)
     ? null

@@ -10,7 +10,7 @@ export interface SeedPlace {
   inherited: number;
 }
 
-/** Of an agent's call. Repeats differ, and so do two calls with the same prompt: an agent may choose between answers. */
+/** The seed of an agent's call. Repeats differ, as do calls with one prompt: an agent may choose between answers. */
 export function seedOfCall(settings: Parameters<typeof seedOf>[0], at: SeedPlace): number | null {
   const { num_repeats_add_seed, epoch = 0 } = settings;
   if (!num_repeats_add_seed) return seedOf(settings, at);

@@ -5,7 +5,7 @@ import type { ForeignMembers } from '../../platform/json/kept.js';
  * there is ours: a number is a number, however it is written.
  */
 
-/** Of a sample: all columns that this project does not read. */
+/** Foreign data in a sample: all columns that this project does not read. */
 export const IN_SAMPLES = {
   message_log: null,
   task_name: null,
@@ -21,8 +21,8 @@ const IN_GENERATION = {
 } as const satisfies ForeignMembers;
 
 /**
- * Of the input of a workflow, whichever it is, and of its result: `readJson(text, IN_PAYLOADS)` leaves all that
- * workflows read plain.
+ * Foreign data in the input of a workflow, whichever it is, and in its result: `readJson(text, IN_PAYLOADS)` leaves all
+ * that workflows read plain.
  */
 export const IN_PAYLOADS = {
   samples: [IN_SAMPLES],
@@ -31,7 +31,7 @@ export const IN_PAYLOADS = {
   generation: IN_GENERATION,
 } as const satisfies ForeignMembers;
 
-/** Of a line of a journal. */
+/** Foreign data in a line of a journal. */
 export const IN_LINES = {
   extra_env_info: 'all',
   metadata: 'all',

@@ -24,7 +24,7 @@ export interface GroupsAnswer extends Omit<GroupFiles, 'file'> {
   /** Groups from `from` up to but excluding `to`, in the order in which they end, counted from 0. */
   from: number;
   to: number;
-  /** Of their rows; null: there is none yet. */
+  /** The file of their rows; null: there is none yet. */
   file: string | null;
   /** The batch is closing and returns no more groups here; the others are in its result's files. */
   done: boolean;

@@ -8,7 +8,7 @@ export interface HoldView {
   incarnation: string;
   /** All in milliseconds since 1970. */
   since: number;
-  /** Of its last update. */
+  /** When its last update was. */
   at: number;
   /** Whose hold it has ended by `take_over`; absent: nobody's. */
   took_from?: string;

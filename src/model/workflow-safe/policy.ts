@@ -44,7 +44,7 @@ export interface ReplicaView {
   epoch: number;
   paused_until: number | null;
   fault: string | null;
-  /** Of the rest a view has only what is not usual. */
+  /** From here on, a view has only what is not usual. */
   needs?: ReplicaNeeds;
   owner?: string;
   instance?: string;
@@ -57,7 +57,7 @@ export interface ReplicaView {
 
 /** Engines sleep. */
 export interface SleepView {
-  /** Of the update. */
+  /** The nonce of the update. */
   nonce: string;
   holder: { name: string; incarnation: string };
   level: SleepLevel;
@@ -118,7 +118,7 @@ export interface PolicyView {
 interface WeightsView {
   kind: string;
   path?: string;
-  /** Of an adapter: the version of the weights that it is for; absent: those that engines start with. */
+  /** The version of the weights that an adapter is for; absent: those that engines start with. */
   base?: number;
 }
 

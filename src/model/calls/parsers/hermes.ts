@@ -28,7 +28,7 @@ export function readHermes(text: string, { ended }: { ended: boolean }): ReadCal
   const places: number[] = [];
   let malformed = 0;
   let content = '';
-  /** Of the text that is not in `content` yet. */
+  /** Where the text begins that is not in `content` yet. */
   let from = 0;
   const take = (end: number): void => {
     const part = text.slice(from, end);

@@ -29,7 +29,7 @@ export function overtakenText(
   return `${listed(groups)} ${groups.length === 1 ? one : several} tokens up to ${behind} versions behind version ${version}, max_lag is ${max_lag}${jump}`;
 }
 
-/** Of a step that is requested and waits; null: nothing is too old, or the request says what becomes of it. */
+/** Why a requested step waits; null: nothing is too old, or the request says what becomes of it. */
 export function whatIsOvertaken(
   { version, last_version: before, groups }: PacingState,
   settings: PacingSettings,

@@ -73,7 +73,7 @@ export interface PacingState {
   out_in_row: OutCounts & { told: boolean };
   /** All groups that have left: discarded, by reason, or delivered. */
   out: OutCounts & { delivered: number };
-  /** Of rollouts that failed, in groups that have ended since the last step; absent: none. */
+  /** The failures of rollouts in groups that have ended since the last step; absent: none. */
   failures?: Failures;
 }
 
