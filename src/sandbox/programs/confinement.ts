@@ -29,7 +29,7 @@ export interface ConfinementOptions {
   report: (message: string) => void;
 }
 
-/** Of all processes of a life together. */
+/** What all processes of a life may take together. */
 export interface ProgramLimits {
   /** Bytes. */
   memory: number;

@@ -28,7 +28,7 @@ export interface LifeOptions {
 }
 
 const PORT = 8088;
-/** Of ours in its tree: the launcher, and of each command two. */
+/** How deep our own processes are in its tree: the launcher, and two of each command. */
 const LEVELS = 3;
 /** Ours are of the program's user where the worker is not root. */
 const OURS = LEVELS + 1;
@@ -186,7 +186,7 @@ function createCommands({ send, listen, ended, stdout, stderr }: Launcher): Comm
   };
 }
 
-/** Of a status as `wait` has it. */
+/** The exit that a status of `wait` means. */
 function exitOf(status: number): Pick<Ended, 'code' | 'signal'> {
   const number = status & 0x7f;
   if (number === 0) return { code: status >> 8, signal: null };

@@ -40,7 +40,7 @@ export const ownOf = (name: string): string[] => [
 ];
 
 interface Seeing {
-  /** Of the command's own folders. */
+  /** The name of the command's own folders. */
   name: string;
   mounts: readonly string[];
   submit_mounts: readonly string[];
