@@ -13,7 +13,7 @@ export type { AgentLimits };
 
 /** The listener of a worker. */
 export interface Gateway {
-  /** Of all its sessions: where programs reach it, with `/v1`. */
+  /** Where programs reach all its sessions, with `/v1`. */
   readonly base_url: string;
   /**
    * Opens the life's address, and tells other workers that it is here. The journal has its `life` line, synced. Throws a
@@ -72,7 +72,7 @@ export interface PlayedAgent {
   rollout_id: string;
   journal: AgentJournal;
   settings: CallSettings;
-  /** Of the batch, in force now. */
+  /** The batch's settings, in force now. */
   generation: () => RolloutSettings;
   pool: Pool;
   waits: Waits;
@@ -104,9 +104,9 @@ export interface Holders {
 }
 
 export interface HolderFact {
-  /** Of its gateway, without `/v1`. */
+  /** The URL of its gateway, without `/v1`. */
   url: string;
-  /** Of the journal. */
+  /** The writer of the journal. */
   writer: string;
 }
 

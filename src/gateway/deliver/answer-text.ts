@@ -3,7 +3,7 @@ import { heldBack } from '../../model/calls/parsers/thought.js';
 /** The text of an answer's tokens, with special tokens shown, as an engine's decoder writes it. */
 
 export interface AnswerText {
-  /** Of the first `count` tokens, up to their last whole character. One question at a time. */
+  /** The text of the first `count` tokens, up to their last whole character. One question at a time. */
   upTo: (ids: readonly number[], count: number) => Promise<string>;
 }
 

@@ -124,7 +124,7 @@ interface StreamedText {
   heard: (chunk: Chunk) => void;
   /** Another request goes on with the tokens that are there. Text that the first one held back is lost. */
   resumes: () => void;
-  /** Of the first `count` tokens; null: several requests have sampled them, or the engine says no text. */
+  /** The text of the first `count` tokens; null: several requests have sampled them, or the engine says no text. */
   upTo: (count: number) => string | null;
 }
 type Chunk = Pick<LineOf<'chunk'>, 'offset' | 'token_ids' | 'text'>;

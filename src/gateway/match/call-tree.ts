@@ -33,9 +33,9 @@ interface Node {
   parent: number | null;
   /** How many messages it shares with its parent. */
   inherited: number;
-  /** Of the conversation up to each message of its own. */
+  /** The hashes of the conversation up to each message of its own. */
   own: string[];
-  /** Of the conversation with the answer. */
+  /** The hash of the conversation with the answer. */
   end: string | null;
 }
 

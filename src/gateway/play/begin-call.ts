@@ -24,7 +24,7 @@ interface Beginning {
   retry_ms: number;
   /** Somebody still waits for it. */
   isAsked: () => boolean;
-  /** Of a life that replays: the calls that it began, or was given. null: it does not. */
+  /** Whether a life that replays began this call, or was given it. null: it does not replay. */
   isKnown: ((call: number) => boolean) | null;
 }
 

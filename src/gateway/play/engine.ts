@@ -22,7 +22,7 @@ export function engineOf(
   const { signal } = asking;
   const decoded = (token_ids: readonly number[]): Promise<string> =>
     request(small, (service) => service.detokenize({ model, token_ids }, signal));
-  /** Of single tokens: those that end answers, few and always the same. */
+  /** The texts of single tokens that end answers, few and always the same. */
   const ends = new Map<number, string>();
   return {
     render: ({ messages, tools }) =>

@@ -17,7 +17,7 @@ export type End = { id: number; by: 'eos' | 'stop_token' } | null;
 
 export interface Joint {
   end: End;
-  /** Of the answer. */
+  /** The calls of the answer. */
   calls: readonly Pick<ToolCall, 'id' | 'name'>[];
   /** What follows it; at least one. */
   news: readonly CallMessage[];

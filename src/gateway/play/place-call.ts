@@ -60,7 +60,7 @@ type MaterialEntry = Extract<Entry, { kind: 'material' }>;
 
 interface Placing extends Session {
   prompt: Prompt;
-  /** Of a life that replays: the calls that it began, or was given. null: it does not. */
+  /** Whether a life that replays began this call, or was given it. null: it does not replay. */
   isKnown: ((call: number) => boolean) | null;
 }
 
@@ -242,7 +242,7 @@ const isAlike = (request: HashedRequest, call: JournalCall | undefined): boolean
 
 const toolsOf = ({ hashed_tools }: HashedRequest): string | null => hashed_tools?.hash ?? null;
 
-/** Of those with its system message and tools, the nearest and earliest first. */
+/** Places in calls with its system message and tools, the nearest and earliest first. */
 const placesIn = (
   numbers: readonly number[],
   { request, calls, tree }: Replaying & { request: HashedRequest },

@@ -58,7 +58,7 @@ const Fields = z.looseObject({
 });
 type Fields = z.infer<typeof Fields>;
 
-/** Of these, digits and the order of names stay as they came. */
+/** Members whose digits and order of names stay as they came. */
 const FOREIGN = { tools: ['all'], response_format: 'all' } as const;
 
 /** The request in this body, or what its agent is told. */

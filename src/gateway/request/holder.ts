@@ -53,7 +53,7 @@ interface Others {
   /** null: there are no other workers. */
   holders: Holders | null;
   neighbours: Pick<Neighbours, 'answers'>;
-  /** Of this process. */
+  /** The URL of this process. */
   url: () => string;
 }
 

@@ -7,7 +7,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 export interface Address {
   rollout_id: string;
   life: number;
-  /** Of the `life` line, so that of two holders' lives with one number each has keys of its own. */
+  /** The writer of the `life` line: lives of one number that two workers began have keys of their own. */
   writer: string;
 }
 

@@ -35,7 +35,7 @@ function meaningOfValue(value: unknown): string {
   return sorted(Object.entries(value).map(([name, one]) => [name, meaningOfValue(one)]));
 }
 
-/** Of what JavaScript's values would lose. */
+/** The meaning of a text that JavaScript's values would lose. */
 function meaningOfKept(text: string): string {
   const members = membersOf(text);
   if (members !== null)
@@ -77,13 +77,13 @@ const meaningOfMessage = ({
 
 /** A request with the hashes of all its beginnings, each made from the one before it. */
 export interface HashedRequest extends AgentRequest {
-  /** Of system message and tools: what every call of a sequence has in common. */
+  /** The hash of system message and tools: what every call of a sequence has in common. */
   root: string;
   system_hash: string | null;
   hashed_tools: HashedTools | null;
-  /** Of the conversation up to each message. */
+  /** The hashes of the conversation up to each message. */
   said: readonly string[];
-  /** Of the whole request: the same again is the same request. */
+  /** The hash of the whole request: the same again is the same request. */
   key: string;
 }
 
@@ -145,6 +145,6 @@ export const rootOf = ({
   tools: string | null;
 }): string => hashOf('root', system, tools);
 
-/** Of a conversation that goes on with a message. */
+/** The hash of a conversation that goes on with a message. */
 export const nextHash = (before: string, message: CallMessage): string =>
   hashOf('message', before, ...meaningOfMessage(message));

@@ -34,6 +34,6 @@ export interface RequestLimits {
   structured: 'allow' | 'refuse';
   /** By what role the template renders messages of another. */
   role_map: Readonly<Record<string, string>>;
-  /** Of the batch. */
+  /** The batch's arguments of the template. */
   kwargs: TemplateKwargs;
 }
