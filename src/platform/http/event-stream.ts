@@ -24,7 +24,7 @@ const NEW_LINE = Buffer.from('\n');
 
 /** Overhead of holding one line or part of a line: an event of many short lines is not cheap. */
 const BYTES_OF_LINE = 128;
-/** Of an event of one line and a blank one. */
+/** Overhead of an event of one line and a blank one. */
 const BYTES_OF_EVENT = 2 * BYTES_OF_LINE;
 
 /** A smaller event has no room for too many lists and objects. */

@@ -63,7 +63,7 @@ function beyond(text: string, most: Shape): keyof Shape | null {
   let depth = 0;
   let containers = 0;
   let members = 0;
-  /** Of the last string. */
+  /** Where the last string begins. */
   let start = 0;
   /** Known names, as soon as there may be too many. */
   let names: Set<string> | null = null;

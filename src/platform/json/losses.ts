@@ -67,7 +67,7 @@ interface Level {
   /** null: a list. */
   names: Names | null;
   isName: boolean;
-  /** Of the member or entry at hand. */
+  /** The name or number of the member or entry at hand. */
   at: string | number;
 }
 

@@ -13,7 +13,7 @@ export interface Interrupts {
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const PARENT_CHECK_MS = 1000;
 
-/** Of a program that a user left: a shell says the same of one that Ctrl-C has killed. */
+/** The exit code of a program that a user left: a shell says the same of one that Ctrl-C has killed. */
 export const INTERRUPTED = 130;
 
 /** The kernel ends the first process of a container by no signal for which nobody listens. */

@@ -32,7 +32,7 @@ export interface Bucket {
 export interface SeenObject {
   key: string;
   bytes: number;
-  /** Of its content, however it was uploaded. */
+  /** A tag of its content, however it was uploaded. */
   etag: string;
   modified: Date;
 }
@@ -43,7 +43,7 @@ export interface BucketSettings {
   prefix: string;
   /** Absent: from the environment. */
   region?: string | undefined;
-  /** Of a store that is not Amazon's. Absent: from the environment, else Amazon's. */
+  /** The endpoint of a store that is not Amazon's. Absent: from the environment, else Amazon's. */
   endpoint?: string | undefined;
 }
 
@@ -62,9 +62,9 @@ const PIECE_BYTES = 8 * 2 ** 20;
 /** For how long a connection may be silent. */
 const SILENT_MS = 60_000;
 const CONNECTS_WITHIN_MS = 5000;
-/** Of one request: connections that break, 500, 503 and `SlowDown`. Of one download: those that break off. */
+/** Tries of a request (connections that break, 500, 503, `SlowDown`), or of a download that breaks off. */
 const TRIES = 6;
-/** Of a conditional write that met another one (409), or was answered without saying that it is stored. */
+/** Tries of a conditional write that met another one (409), or was answered without saying that it is stored. */
 const CONFLICTS = 8;
 const PAUSE_MS = 100;
 
