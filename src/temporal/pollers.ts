@@ -154,7 +154,7 @@ export async function backlogOf(
 /** A worker that may be alive. */
 export interface LivingWorker {
   identity: string;
-  /** Of its last sign, in seconds since 1970; it grows only if it is alive. */
+  /** When its last sign came, in seconds since 1970; it grows only if it is alive. */
   seen: number;
   /** Whether the server lists it as running; one that only asked may have stopped since. */
   reports: boolean;
