@@ -24,7 +24,7 @@ export interface Reached extends LimitsSoFar {
 interface Playing extends EndedBy, Opening {
   limits: RolloutLimits;
   view: RolloutView;
-  /** Of its previous run; null: it has none. */
+  /** The plan of its previous run; null: it has none. */
   plan: RolloutPlan | null;
   /** Continues in a new run; null: there is no need yet. */
   inNewRun: (now: Reached) => Promise<never> | null;

@@ -32,9 +32,9 @@ export interface Run {
   max_in_flight: number;
   /** The limit of one that nobody has opened yet; absent: its opening has it. */
   rollout_timeout?: string;
-  /** Of the activities that open them; absent: 10 s. */
+  /** The heartbeat timeout of the activities that open them; absent: 10 s. */
   heartbeat_timeout_ms?: number;
-  /** Of their tasks; absent: that of this workflow. */
+  /** The priority of their tasks; absent: that of this workflow. */
   priority?: TaskPriority;
   onChange: (tally: Tally) => void;
   /** Called once for each row whose group has ended. */

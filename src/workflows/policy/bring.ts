@@ -11,7 +11,7 @@ export interface Serving {
   /** From the deployment. */
   heartbeat_ms: number;
   shown: ShownPolicy;
-  /** Of those that bring weights. */
+  /** What was heard of those that bring weights. */
   heard: () => Heard;
 }
 

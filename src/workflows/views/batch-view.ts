@@ -24,16 +24,16 @@ export interface BatchView extends Stop {
   seen: (rollouts: RolloutsSeen) => void;
   closing(): void;
   closed(result: BatchResult): void;
-  /** Of this run. */
+  /** The failures of this run. */
   failures: () => Failures | undefined;
 }
 
 export function showBatch(): BatchView {
   let progress = NOTHING;
   let members = 0;
-  /** Of this run. */
+  /** The counts of this run. */
   let tally: Counts = NOTHING;
-  /** Of all runs, as journals have it. */
+  /** The counts of all runs, as journals have them. */
   let ended: Ended = NOTHING;
   const show = (change: Partial<BatchProgress>): void => {
     progress = { ...progress, ...change };

@@ -99,7 +99,7 @@ export function showRollout(): RolloutView {
   };
 }
 
-/** Of a rollout without a workflow of its own: its journal shows it. */
+/** The view of a rollout without a workflow of its own: its journal shows it. */
 export const UNSEEN: RolloutView = {
   onHold: () => undefined,
   planned: () => undefined,
