@@ -94,7 +94,7 @@ export async function runCommand([name = '', ...args]: string[]): Promise<number
   }
 }
 
-/** Of an unknown option: the one of the command's usage that it probably means, in place of Node's advice. */
+/** Names the option that an unknown one probably means, by the command's usage, in place of Node's advice. */
 function withHint(message: string, usage: string): string {
   const [said, option] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
   if (said === undefined || option === undefined) return message;

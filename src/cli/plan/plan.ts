@@ -64,7 +64,7 @@ const MIB = 2 ** 20;
 const LOAD_OF_PROCESS = 0.7;
 /** Tokens are journalled together: so many at most, or those of so much time. */
 const FLUSH = { tokens: 64, s: 0.25 };
-/** Of an activity that continues a rollout after its slice. */
+/** The events of an activity that continues a rollout after its slice. */
 const EVENTS_OF_SLICE = 6;
 
 interface Load {

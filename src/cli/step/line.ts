@@ -23,7 +23,7 @@ export interface Line {
   prompt_length: number;
   /** Whether a row's rollout was graded as under `standard`; true for other lines. */
   is_standard: boolean;
-  /** Of a row: what the rollout was paid. */
+  /** What a row's rollout was paid; null: the line is no row. */
   recorded: { rollout_id: string; total_reward: number } | null;
 }
 

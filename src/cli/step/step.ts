@@ -38,7 +38,7 @@ export type Printed =
       metadata: ForeignObject | null;
       next_stop_strings: string[] | null;
       answer: string | null;
-      /** Of a row of results: which rollout, and what it was paid. */
+      /** The rollout of a row of results, and what it was paid. */
       rollout_id?: string;
       total_reward?: number;
     }
