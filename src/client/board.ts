@@ -225,7 +225,7 @@ export function factsOf(state: BoardState): string {
   ]);
 }
 
-/** Of the rollouts that have ended; it says of how many until all have. */
+/** The mean reward of the rollouts that have ended, and of how many until all have. */
 function meanReward({ valid, reward_sum, done, requested }: BatchProgress): string {
   if (valid === 0) return '-';
   return `${(reward_sum / valid).toFixed(3)}${done < requested ? ` of ${formatNumber(valid)}` : ''}`;

@@ -84,7 +84,7 @@ export function checkSize(what: string, input: unknown): void {
 /** A Temporal server, for code outside a worker. */
 export interface Server {
   address: string;
-  /** Of its deployment; absent: workflows of any deployment are reached. */
+  /** The task queue of its deployment; absent: workflows of any deployment are reached. */
   taskQueue?: string;
   /** It changes with the files of certificates and keys: ask for it at each call. */
   readonly client: Client;
@@ -281,7 +281,7 @@ function isAway(error: unknown): boolean {
   );
 }
 
-/** Of a run that has ended. One that was terminated, cancelled or continued may be asked again. */
+/** Throws the fault of a run that has ended. One that was terminated, cancelled or continued may be asked again. */
 async function throwOwnFault(
   client: Client,
   { workflowId, run }: { workflowId: string; run: string | undefined },

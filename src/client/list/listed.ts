@@ -17,7 +17,7 @@ export interface Listed {
   requested: number | null;
   /** Steps that a stream has delivered. */
   steps: number | null;
-  /** Of its valid rollouts. */
+  /** The mean reward of its valid rollouts. */
   mean_reward: number | null;
 }
 

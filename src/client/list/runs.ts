@@ -7,7 +7,7 @@ import type { Run } from './listed.js';
 export interface Runs {
   /** The newest run of each, and why there may be more; rejects if the server does not answer. */
   list: () => Promise<Run[]>;
-  /** Of those that answer within a few seconds, however many are asked. */
+  /** The progress of those that answer within a few seconds, however many are asked. */
   progressOf: (batchIds: readonly string[]) => Promise<Map<string, BatchProgress>>;
   close: () => Promise<void>;
 }

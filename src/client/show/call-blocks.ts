@@ -17,7 +17,7 @@ import { divergenceText, editText } from './divergence-text.js';
 
 /** Deeper calls stand no further right. */
 const DEEPEST = 8;
-/** Of a question or an answer. */
+/** How many characters of a question or an answer are shown. */
 const PREVIEW = 80;
 
 /** The calls as a tree, each under the answer that it goes on from, and what became of the lives. */
@@ -152,7 +152,7 @@ function callText(
   return { title: `call ${number}: ${facts.join(', ')}`, text: texts.map(preview).join('\n') };
 }
 
-/** Of a rollout that failed nothing trains, which its head says. */
+/** Whether it trains. Nothing of a failed rollout does, which its head says. */
 function trainsText({ end }: Trajectory, why: string | null): string[] {
   if (end !== null && !VALID_STOP_REASONS.has(end.stop_reason)) return [];
   return [why === null ? 'trains' : `does not train: ${why}`];

@@ -54,7 +54,7 @@ function differenceAt(
   return null;
 }
 
-/** Of a conversation, the answer counted. */
+/** A message of a conversation, the answer counted. */
 function messageAt(
   { calls }: Pick<Trajectory, 'calls'>,
   { call, message }: { call: number; message: number },
