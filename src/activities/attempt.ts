@@ -51,7 +51,7 @@ export interface Attempt {
   hasGivenWay: boolean;
   /** Writes to the worker's log. */
   warn: (message: string) => void;
-  /** Of its task; Temporal keeps to it only where slots of workers are given out. */
+  /** The priority of its task; Temporal keeps to it only where slots of workers are given out. */
   priority?: Priority;
 }
 
@@ -82,9 +82,9 @@ interface HeartbeatDetails extends Told {
   /** How long it was held up, in all attempts. */
   held_ms: number;
   at?: Place;
-  /** Of an attempt that failed by an error of our own code. */
+  /** The error of our own code by which the attempt failed. */
   bug?: Bug | null;
-  /** Of an attempt that gave its slot to others. */
+  /** The attempt gave its slot to others. */
   gave_way?: true;
 }
 

@@ -72,9 +72,9 @@ export interface BatchPlan {
   /** How often each slice reports its counts before it ends. */
   tallies: number;
   max_in_flight: number;
-  /** Of its rollouts' tasks; absent: an older worker planned the batch. */
+  /** The priority of its rollouts' tasks; absent: an older worker planned the batch. */
   priority?: TaskPriority;
-  /** Of activities that play, before there is a rollout's plan; absent: 10 s. */
+  /** The heartbeat timeout of activities that play, before there is a rollout's plan; absent: 10 s. */
   heartbeat_timeout_ms?: number;
   /** From the request. */
   limits: Limits;
@@ -92,7 +92,7 @@ export interface BatchPlan {
   looks?: true;
   /** Slices play their rollouts themselves, also a single one; absent: each rollout has a workflow. */
   plays_rollouts?: true;
-  /** Of its workflow: whose it is, and what it plays; absent: an older worker planned the batch. */
+  /** The memo of its workflow: whose it is, and what it plays; absent: an older worker planned the batch. */
   memo?: Record<string, string | string[]>;
 }
 
@@ -258,7 +258,7 @@ export interface Tally {
   reward_sum: number;
   /** Rollouts that replace failed ones; absent: none. */
   replacements?: number;
-  /** Of rollouts that failed or passed their deadline in this run; absent or empty: none. */
+  /** The failures of rollouts that failed or passed their deadline in this run; absent or empty: none. */
   failures?: Failures;
 }
 

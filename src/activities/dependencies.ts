@@ -122,7 +122,7 @@ export interface Deployment {
   /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
-  /** Of activities that play. */
+  /** The heartbeat timeout of activities that play. */
   heartbeat_timeout_ms: number;
   /** Nobody has set it, and deaths are seen without it: it may be longer where many rollouts play at once. */
   heartbeat_grows: boolean;

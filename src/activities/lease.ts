@@ -21,7 +21,7 @@ export interface Lease extends Omit<Attempt, 'checkpoint'> {
   ref: RolloutRef;
   /** Aborts with the end of the lease. */
   signal: AbortSignal;
-  /** Of the bytes that all folds share. */
+  /** Its share of the bytes that all folds share. */
   memory: Share;
   /** Others may get its slot and its memory while it waits so. */
   idles: Idles;

@@ -59,7 +59,7 @@ async function known<T>(ask: () => Promise<T | null>): Promise<T | null> {
 const seriesOf = ({ batch_id, row, repeat }: RolloutRef) =>
   ['_holders', batch_id, `${row}-${repeat}`] as const;
 
-/** Of a key that this deployment has signed. */
+/** The rollout of a key that this deployment has signed. */
 function refOf(rollout_id: string): RolloutRef {
   const at = rollout_id.lastIndexOf('/');
   const [row, repeat] = rollout_id

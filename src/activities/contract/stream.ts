@@ -57,9 +57,9 @@ export interface StreamPlan {
   /** The service whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
   pacing: PacingSettings;
-  /** Of its rollouts' tasks; absent: an older worker planned the stream. */
+  /** The priority of its rollouts' tasks; absent: an older worker planned the stream. */
   priority?: TaskPriority;
-  /** Of activities that play, before there is a rollout's plan; absent: 10 s. */
+  /** The heartbeat timeout of activities that play, before there is a rollout's plan; absent: 10 s. */
   heartbeat_timeout_ms?: number;
   /** From the request. */
   limits: Limits;
@@ -125,7 +125,7 @@ export interface GroupEnd {
   valid: number;
   /** All started members, replacements included. */
   members: number;
-  /** Of members that failed in the group's last run; absent: none. */
+  /** The failures of members in the group's last run; absent: none. */
   failures?: Failures;
 }
 

@@ -65,7 +65,7 @@ export function checkPrograms(
   );
 }
 
-/** Of a sample that a program plays. */
+/** The problems of a sample that a program plays. */
 export function programSampleProblems(
   { message_log, stop_strings, task_name, extra_env_info = {} }: Sample,
   { environment, is_standard }: Pick<Dependencies, 'environment'> & { is_standard: boolean },

@@ -40,7 +40,7 @@ interface Checkpoint {
 /** What one attempt works with. */
 interface Work extends Pick<Attempt, 'signal'> {
   order: UpdateReplica;
-  /** Of its weights. */
+  /** The version of its weights. */
   version: number;
   /** What is loaded on them; null: nothing. */
   adapter: LoadableAdapter | null;
@@ -56,7 +56,7 @@ interface Work extends Pick<Attempt, 'signal'> {
   /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
-  /** Of this attempt, or of one before it in the same pause. */
+  /** A load of this attempt, or of one before it in the same pause, has begun and not ended. */
   isHalf: () => boolean;
   noteHalf: (is_half: boolean) => void;
 }

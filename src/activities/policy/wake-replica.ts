@@ -16,7 +16,7 @@ import { refused } from './policy-view.js';
 /** For all of it: tens of gigabytes come back from the memory of the host. */
 const WAKE_MS = 300_000;
 const QUESTION_MS = 10_000;
-/** Of each logprob. They are of the same weights, computed on other memory. */
+/** How far each logprob may be off: the weights are the same, computed on other memory. */
 const TOLERANCE = 0.05;
 
 interface Waking {
