@@ -12,7 +12,7 @@ import { END, HEAD } from './arrow/batches.js';
 import { packing } from './arrow/packing.js';
 import { storing } from './storing.js';
 
-/** Of a row: what only this project writes is plain. */
+/** Foreign data in a row: what only this project writes is plain. */
 const IN_ROWS = { message_log: null, sequences: null, '*': 'all' } as const;
 
 /**

@@ -8,7 +8,7 @@ type SomeFacts = Pick<Facts, 'find' | 'put'>;
 /** A store's own name, whatever its address: whoever reads the same has the same store. */
 const ID: MadeOnce = { series: ['_store'], digits: 12, what: "the store's id" };
 
-/** Of the keys that workers give to programs: one for all workers, whoever signs and whoever checks. */
+/** The secret of the keys that workers give to programs: one for all workers, whoever signs and whoever checks. */
 const KEY_SECRET: MadeOnce = {
   series: ['_gateway'],
   digits: 64,

@@ -106,7 +106,7 @@ export interface OpenStore {
    * exist yet.
    */
   ids: (options: { make: boolean; results: boolean }) => Promise<StoreIds>;
-  /** Of the keys that workers give to programs. Made by the first who asks; only the worker's user reads it. */
+  /** The secret of programs' keys. The first who asks makes it; only the worker's user reads it. */
   keySecret: () => Promise<string>;
   close: () => Promise<void>;
 }

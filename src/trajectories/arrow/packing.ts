@@ -46,6 +46,6 @@ export function packing(write: (batch: Buffer, rows: number) => Promise<void>): 
   };
 }
 
-/** Of the columns that grow; the others take some hundred bytes. `rest` may be a little more in UTF-8. */
+/** The bytes of the columns that grow; the others take some hundred. `rest` may be a little more in UTF-8. */
 const sizeOf = (rows: readonly ArrowRow[]): number =>
   rows.reduce((sum, { input_ids, rest }) => sum + 13 * input_ids.length + rest.length + 200, 0);

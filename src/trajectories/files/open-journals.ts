@@ -46,7 +46,7 @@ interface Options {
 
 export function createOpenJournals(options: Options) {
   const { use, sync, shut } = createDescriptors(options);
-  /** Of a file that is open already; `open` opens it again, wherever its name leads then. */
+  /** The descriptor of a file that is open already; `open` opens it again, wherever its name leads then. */
   return (fd: number, { file, open }: { file: string; open: () => number }): Descriptor => {
     const identity = identityOf(fd);
     const again = (): number => {

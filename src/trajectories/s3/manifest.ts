@@ -7,7 +7,7 @@ import { OBJECTS, ResultObjects } from '../../model/results/result.js';
 
 export type ResultObject = z.infer<typeof ResultObjects>[number];
 
-/** Of a part, or of a whole batch. */
+/** The objects of a part, or of a whole batch. */
 export const Objects = z.strictObject({ ...OBJECTS, summaries: ResultObjects }).partial();
 export type Objects = z.infer<typeof Objects>;
 

@@ -224,7 +224,7 @@ async function removeOthers(bucket: Bucket, standing: Written): Promise<void> {
   for (const key of keys) if (!kept.has(key) && !key.endsWith(PART)) await bucket.remove(key);
 }
 
-/** Of what a list names, beside its epoch. */
+/** The keys of what a list names, beside its epoch. */
 const keysIn = (objects: Objects): string[] =>
   Object.values(objects).flatMap((some) =>
     Array.isArray(some) ? some.map(({ key }: ResultObject) => key) : [],

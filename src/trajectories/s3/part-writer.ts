@@ -12,7 +12,7 @@ export interface PartPlace {
   /** For messages. */
   what: string;
   kinds: readonly Kind[];
-  /** Of the part. */
+  /** The folder of the part. */
   folder: string;
   bucket: Bucket;
   /** Default: `OBJECT_BYTES`. */
