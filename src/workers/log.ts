@@ -42,7 +42,7 @@ function factsOf(error: Error): { type: string; message: string; stack?: string 
 const SAY_AGAIN_MS = 30_000;
 /** Attempts that failed so are said as a wait. */
 const WAITED_FOR = new Set(['GenerationUnavailable', 'EnvironmentUnavailable']);
-/** Of the SDK, about the workers of other roles that this process has. */
+/** What the SDK says of the workers of other roles that this process has. */
 const NO_NEWS = 'No workflows registered, not polling for workflow tasks';
 
 /** The lines of a log for people. A wait is one line every half a minute, whoever waits and however often it is tried. */

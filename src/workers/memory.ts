@@ -85,7 +85,7 @@ export function planMemory({
   memory_bytes: number;
   /** How many the process may have, without those of interpreters. */
   open_files?: number;
-  /** Of each service. */
+  /** How many generations each service may have at once. */
   max_generations: number;
   services?: number;
   /** Queues of this process that share the room for turns: generation, environments behind services. */

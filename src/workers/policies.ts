@@ -103,7 +103,7 @@ export function keepPolicies(
   }: {
     workflows: PolicyWorkflows;
     log: Logger;
-    /** Of the clock that pauses have. */
+    /** The time of the clock that pauses have. */
     nowMs?: () => number;
   },
 ): () => void {

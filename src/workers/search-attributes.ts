@@ -7,7 +7,7 @@ import { describeError } from '../platform/errors.js';
 /** temporal.api.enums.v1.IndexedValueType. */
 const INDEXED_VALUE_TYPE = { KEYWORD: 2, INT: 3, DOUBLE: 4 } as const;
 const CLI_TYPE = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
-/** Of gRPC. The server answers the first where there is no slot left of the type. */
+/** Status codes of gRPC. The server answers the first where there is no slot left of the type. */
 const [INVALID_ARGUMENT, ALREADY_EXISTS] = [3, 6];
 
 /** A replaced server (a new database) is noticed within this time. */

@@ -36,9 +36,9 @@ export async function createWorkers({
   config: Config;
   connected: Omit<Connected, 'settings'>;
   activities: AllActivities;
-  /** Of the store. */
+  /** The ids of the store. */
   ids?: StoreIds;
-  /** Of this process. */
+  /** The run of this process. */
   run?: string | null;
 }): Promise<Worker[]> {
   const heartbeat = Math.min(heartbeatMs(config, false), PLANNING_HEARTBEAT_MS);

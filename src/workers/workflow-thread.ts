@@ -9,7 +9,7 @@ const LONGEST_TASK_S = 60;
 /** Settings of a worker that plays workflows. */
 export const workflowThread = { isolateExecutionTimeout: LONGEST_TASK_S * 1000 };
 
-/** Of Node.js, or of the SDK if it finds first that the cut task has never ended. */
+/** What Node.js says last, or the SDK if it finds first that the cut task has never ended. */
 const LAST_WORDS = [
   'async hook stack has become corrupted',
   'Workflow execution context should have been disposed first',

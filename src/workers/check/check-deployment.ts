@@ -42,7 +42,7 @@ function checkGateway(config: Config): Finding[] {
   return [{ part: 'worker.gateway', state: 'broken', what, remedy }];
 }
 
-/** Of this shell, which need not be that of workers. */
+/** Checks the limit of open files of this shell, which need not be that of workers. */
 function checkOpenFiles(config: Config): Finding[] {
   const cut = cutByOpenFiles(config);
   if (cut === null) return [];

@@ -114,7 +114,7 @@ async function askToGenerate(
   return [tokens, { part, state: 'limited', what: `logprobs: ${mode}`, remedy }];
 }
 
-/** Of a server that does not answer as vLLM does. */
+/** What a server lacks that does not answer as vLLM does. */
 async function needsOf(error: unknown, engine: EngineToCheck): Promise<string> {
   const name = await otherServer(engine.url, engine);
   if (name !== null) return `this is ${name}: ${NEEDS_TOKENS}`;

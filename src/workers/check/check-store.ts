@@ -119,7 +119,7 @@ async function checkFolder(config: Config): Promise<Finding[]> {
   });
 }
 
-/** Of samples: nothing is written there. */
+/** Reads from a bucket of samples, where nothing is written. */
 async function tryToRead(place: BucketSettings): Promise<void> {
   const bucket = createBucket(place);
   try {
@@ -132,7 +132,7 @@ async function tryToRead(place: BucketSettings): Promise<void> {
 const isBucket = ({ store }: Config): boolean =>
   store.kind === 'postgres' && store.outputs.kind === 's3';
 
-/** Of results. */
+/** Checks the bucket of results. */
 const checkBucket = (config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> =>
   judge(`store outputs ${outputsRoot(config)}`, {
     ask: async () => {

@@ -1,7 +1,7 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Config } from '../config.js';
 
-/** Of activities that play; `seen`: other workers notice the death of one. */
+/** The heartbeat timeout of activities that play; `seen`: other workers notice the death of one. */
 export const heartbeatMs = (
   { worker }: { worker: Pick<Config['worker'], 'heartbeat_timeout'> },
   seen: boolean,
