@@ -73,7 +73,7 @@ export interface Named {
   idempotency_key: string;
   /** The id of the caller's store. Other deployments may use the same keys. Absent: nobody shares its environments. */
   deployment?: string | undefined;
-  /** Of a step: another one where a batch that was restarted plays the same turn again. */
+  /** The play of a step: another one where a batch that was restarted plays the same turn again. */
   play?: string | undefined;
 }
 
@@ -174,7 +174,7 @@ export interface ProgramEnd {
 
 /** What a program is given. */
 export interface ProgramTask {
-  /** Of the policy, with `/v1`. */
+  /** The URL of the policy, with `/v1`. */
   base_url: string;
   key: string;
   prompt: string;

@@ -1,4 +1,4 @@
-/** Of programs that a worker starts itself, as `run` of an environment has them. */
+/** Settings of programs that a worker starts itself, as `run` of an environment has them. */
 
 export type Argv = [string, ...string[]];
 

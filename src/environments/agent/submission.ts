@@ -27,7 +27,7 @@ type Start = (
 ) => Promise<Running>;
 
 const MOST_SUBMISSION = 2 ** 20;
-/** Of what a command said, in a message. */
+/** How many characters of what a command said a message has. */
 const MOST_SAID = 1000;
 /** Makes patches, without running anything of the folder. */
 const PATCH = path.join(PROJECT_ROOT, 'python', 'sandbox', 'patch.py');

@@ -3,7 +3,7 @@ import type { CodeSettings } from './settings.js';
 
 /** Pipes of an interpreter, and what its watcher reads. */
 const FILES_EACH = 6;
-/** Of the files that a process may open. */
+/** The interpreters' share of the files that a process may open. */
 const SHARE = 1 / 4;
 const FEWEST = 4;
 

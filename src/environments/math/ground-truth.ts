@@ -15,7 +15,7 @@ import { groundTruthProblems } from './verifier.js';
  */
 export interface GroundTruthCheck {
   problemOf: (ground_truth: string) => string | null;
-  /** Of what only the grader can tell, for ground truths without another problem; absent: it is not needed. */
+  /** Asks the grader for what only it can tell of ground truths without another problem; absent: it is not needed. */
   ask?: (ground_truth: string, signal: AbortSignal) => Promise<string | null>;
 }
 

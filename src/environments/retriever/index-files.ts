@@ -32,7 +32,7 @@ export interface IndexFacts {
 
 export interface KeptIndex {
   facts: IndexFacts;
-  /** Of all its files. */
+  /** The size of all its files. */
   bytes: number;
   vocabulary: ReadonlyMap<string, number>;
   lengths: Uint32Array;

@@ -72,7 +72,7 @@ function fourNumbers(text: string): Box | null {
 const max = (a: number, b: number): number => (b > a ? b : a);
 const min = (a: number, b: number): number => (b < a ? b : a);
 
-/** Of the intersection, the union and the smallest box around both. */
+/** The areas of the intersection, the union and the smallest box around both. */
 function areas([g, r]: [Box, Box]): { both: number; either: number; hull: number } {
   const area = ([x1, y1, x2, y2]: Box): number => (x2 - x1) * (y2 - y1);
   const width = max(0, min(g[2], r[2]) - max(g[0], r[0]));

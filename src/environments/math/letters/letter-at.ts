@@ -34,7 +34,7 @@ const CONNECTORS = new Set(
   was would in on and or not weil denn porque car parce perché karena`.split(/\s+/),
 );
 
-/** Of one kind of script: Chinese and Japanese put no spaces around `B`. */
+/** A word of one kind of script: Chinese and Japanese put no spaces around `B`. */
 const WORD =
   /\p{Script=Latin}[\p{Script=Latin}\p{M}]{0,23}|(?:(?!\p{Script=Latin})[\p{L}\p{M}]){1,24}/uy;
 const OWN = new Map<string, string>(LETTERS);
