@@ -30,12 +30,12 @@ interface Parts extends Pick<Call, 'settings' | 'said' | 'is_read'> {
   tape: Tape;
   service: GenerationService;
   facts: RequestFacts;
-  /** Of the answer, now. */
+  /** The room that the answer has now. */
   room: () => number;
   /** null: nothing is published, and the replica itself is asked. */
   labels: Labels | null;
   policy: Pick<PolicyReading, 'latest'>;
-  /** Of the call. A request may be ended before. */
+  /** The signal of the call. A request may be ended before. */
   signal: AbortSignal;
 }
 

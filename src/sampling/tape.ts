@@ -14,7 +14,7 @@ export const tapeOf = (journal: Written, turn: number): Tape => ({
 });
 
 type Chunk = Extract<Parameters<Tape['append']>[0], { kind: 'chunk' }>;
-/** Of the request that writes. */
+/** What a chunk says of the request that writes it. */
 export type RequestFacts = Pick<Chunk, 'turn' | 'replica' | 'request_id' | 'logprobs_mode'>;
 
 /**
