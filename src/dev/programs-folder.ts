@@ -31,7 +31,7 @@ export async function putPrograms(
   return bin;
 }
 
-/** Of the folders that another terminal has on its path, too: npm's and those of a virtual environment are this one's. */
+/** Whether other terminals have it on their path, too: folders of npm and of a virtual environment are this one's. */
 const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
   (env['PATH'] ?? '')
     .split(path.delimiter)

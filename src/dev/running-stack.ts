@@ -6,7 +6,7 @@ import { isFull, replaceFile } from '../platform/files.js';
 export interface RunningStack {
   /** Process of `temporal-rollout up`. */
   pid: number;
-  /** Of the package. */
+  /** The version of the package. */
   version: string;
   address: string;
   namespace: string;
