@@ -18,7 +18,7 @@ export type Weights = z.infer<typeof WeightsFile>;
 /** The weights that the engine samples from, and the label that it was given; nothing ties the two together. */
 export interface WeightStore {
   current: () => Weights;
-  /** Of one of the processes behind the URL. */
+  /** The label of one of the processes behind the URL. */
   label: (front_end?: number) => string;
   setLabel: (label: string, front_end?: number) => void;
   /** Throws if they are invalid. With `half`, only one part of the weights is loaded. */

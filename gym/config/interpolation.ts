@@ -25,7 +25,7 @@ type Env = Partial<Record<string, string>>;
  * double with each level; real configurations have hundreds.
  */
 const MOST_STEPS = 2 ** 19;
-/** Of one text. */
+/** The characters of one text. */
 const MOST_CHARACTERS = 2 ** 22;
 
 interface Scope {

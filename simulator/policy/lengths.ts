@@ -3,7 +3,7 @@ export type Lengths = readonly [min: number, max: number] | LogNormal;
 
 export interface LogNormal {
   median: number;
-  /** Of the logarithm: one length in forty is above `median` × e^(2 sigma). */
+  /** The deviation of the logarithm: one length in forty is above `median` × e^(2 sigma). */
   sigma: number;
 }
 

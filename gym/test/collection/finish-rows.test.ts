@@ -19,7 +19,7 @@ interface Asked {
   lines: string[];
   fields?: object;
   openUpload?: () => Promise<Upload | null>;
-  /** Of the agent's server; absent: it is not known. */
+  /** The URL of the agent's server; absent: it is not known. */
   url?: string;
 }
 
