@@ -8,8 +8,8 @@ import { pictureUrls } from '../model/pictures.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { Series, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { GenerationPool } from './dependencies.js';
-import type { Hold } from './hold.js';
-import { journalLost } from './hold.js';
+import type { Playing } from './playing.js';
+import { journalLost } from './playing.js';
 import { sampleOf } from './request-of.js';
 
 /**
@@ -58,7 +58,7 @@ export const showsPictures = (messages: readonly { content: Content }[]): boolea
 
 /** The pictures of the turn's prompt as an engine takes them. */
 export async function picturesOf(
-  { ref, journal }: Pick<Hold, 'ref' | 'journal'>,
+  { ref, journal }: Pick<Playing, 'ref' | 'journal'>,
   { store }: { store: TrajectoryStore },
 ): Promise<PlacedPicture[]> {
   const { pictures } = journal.trajectory;

@@ -6,8 +6,8 @@ import type { RolloutEnd } from './close/end-rollout.js';
 import { endRollout } from './close/end-rollout.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';
 import type { Dependencies } from './dependencies.js';
-import type { Hold } from './hold.js';
-import { journalLost } from './hold.js';
+import type { Playing } from './playing.js';
+import { journalLost } from './playing.js';
 import type { Lease } from './lease.js';
 import { withLease } from './lease.js';
 import { placeIn, progressOf } from './report.js';
@@ -19,7 +19,7 @@ export interface Play {
   /** The activity under which the attempt claims the journal. */
   by: Claimant;
   /** Plays on from where the journal is. Not called for a rollout that has ended. */
-  play: (hold: Hold) => Promise<void>;
+  play: (playing: Playing) => Promise<void>;
   /** The end of a rollout whose turns have reached none; null: it continues. */
   otherwise?: (trajectory: Trajectory) => RolloutEnd | null;
 }
@@ -45,16 +45,16 @@ export async function playFromJournal(
   try {
     const { trajectory } = journal;
     if (trajectory.end === null) {
-      const hold = { ...lease, journal };
+      const playing = { ...lease, journal };
       lease.claims(journal);
       lease.isAt(() => placeIn(trajectory));
-      await play(hold);
+      await play(playing);
       const reached = naturalEnd(trajectory);
       const end =
         reached === null
           ? (otherwise?.(trajectory) ?? null)
           : { stop_reason: reached, failure: null };
-      if (end !== null) await endRollout(hold, { ...dependencies, ...end });
+      if (end !== null) await endRollout(playing, { ...dependencies, ...end });
     }
     await journal.commit();
     return trajectory;
@@ -87,7 +87,7 @@ function counted(
 /** An activity that continues an opened rollout. */
 export function playOpened(
   dependencies: Dependencies,
-  { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
+  { activity, play }: { activity: keyof Activities; play: (playing: Playing) => Promise<void> },
 ): (at: TurnRef) => Promise<TurnProgress> {
   return ({ batch_id, row, repeat, limits }) =>
     dependencies.attempt((attempt) =>
@@ -95,10 +95,10 @@ export function playOpened(
         const { ref } = lease;
         await checkAgentIsThere(ref, { ...dependencies, ...lease });
         const by = { activity, ...(limits !== undefined && { limits }) };
-        const started = async (hold: Hold): Promise<void> => {
-          if (hold.journal.trajectory.start === null)
+        const started = async (playing: Playing): Promise<void> => {
+          if (playing.journal.trajectory.start === null)
             throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
-          await play(hold);
+          await play(playing);
         };
         return progressOf(await playFromJournal(lease, { by, play: started }, dependencies));
       }),

@@ -199,7 +199,7 @@ export interface Past {
 
 /**
  * The fault to throw: final if its type is, or if earlier faults make it so. Turns call it through `recordFault`
- * (activities/hold.ts), which counts the fault in the journal first.
+ * (activities/record-fault.ts), which counts the fault in the journal first.
  */
 export function judged(
   fault: Fault,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import type { Hold } from '../../src/activities/hold.js';
+import type { Playing } from '../../src/activities/playing.js';
 import { withLease } from '../../src/activities/lease.js';
 import { playFromJournal } from '../../src/activities/play-from-journal.js';
 import { createAllowance } from '../../src/platform/waits/allowance.js';
@@ -22,7 +22,7 @@ async function playing(t: TestContext) {
   const bench = await activityBench(t, { folds });
   const started: number[] = [];
   const ends = new Map<number, () => void>();
-  const grow = async ({ journal, ref: { row } }: Hold, tokens: number): Promise<void> => {
+  const grow = async ({ journal, ref: { row } }: Playing, tokens: number): Promise<void> => {
     started.push(row);
     if (journal.trajectory.start === null) await journal.append(entryOf(author('x').start()));
     for (const entry of longTurn(journal.trajectory.turns.length, { tokens }))
@@ -36,7 +36,7 @@ async function playing(t: TestContext) {
       (lease) =>
         playFromJournal(
           lease,
-          { by: { activity: 'playTurns' }, play: (hold) => grow(hold, grows) },
+          { by: { activity: 'playTurns' }, play: (one) => grow(one, grows) },
           bench.dependencies,
         ),
     );

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { recordFault } from '../../src/activities/hold.js';
+import { recordFault } from '../../src/activities/record-fault.js';
 import { Fault } from '../../src/model/faults.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { author, entryOf } from '../fakes/journal-lines.js';

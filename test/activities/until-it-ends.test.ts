@@ -25,10 +25,10 @@ function running(): { life: Life; stopped: string[] } {
       return Promise.resolve({ state: 'ended', exit: { code: null, signal: 'SIGKILL', tail: '' } });
     },
   };
-  const hold = { signal: new AbortController().signal };
+  const playing = { signal: new AbortController().signal };
   const never = new Promise<never>(() => undefined);
   const life = {
-    hold,
+    playing,
     program,
     run: 'r.1',
     session: { overstays: never, broken: never },

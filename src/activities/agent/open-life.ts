@@ -3,7 +3,7 @@ import type { LineOf } from '../../model/journal.js';
 import type { Life } from '../../model/journal/calls.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutRef } from '../../model/batch-request.js';
-import type { Hold } from '../hold.js';
+import type { Playing } from '../playing.js';
 
 interface Opening {
   program: Program;
@@ -24,14 +24,14 @@ interface OpenLife {
 export const runOf = (ref: RolloutRef, life: number): string => `${rolloutId(ref)}.${life}`;
 
 /** The last life, if it can go on, or has ended unseen; else a new one, whose line is durable and still ours. */
-export async function openLifeOf(hold: Hold, opening: Opening): Promise<OpenLife> {
-  const { journal, ref } = hold;
+export async function openLifeOf(playing: Playing, opening: Opening): Promise<OpenLife> {
+  const { journal, ref } = playing;
   const { lives } = journal.trajectory;
   const last = lives.at(-1);
   const { program, base_url, served } = opening;
   // A program that is no service's has died with the attempt that started it, or is about to.
   const mayGoOn = program.outlives && last !== undefined && last.exit === null;
-  const kept = mayGoOn ? await keptOf(last, { hold, ...opening }) : null;
+  const kept = mayGoOn ? await keptOf(last, { playing, ...opening }) : null;
   if (kept !== null) return kept;
   await served();
   const life = lives.length + 1;
@@ -48,9 +48,9 @@ export async function openLifeOf(hold: Hold, opening: Opening): Promise<OpenLife
  */
 async function keptOf(
   { line }: Life,
-  { hold, program, base_url }: { hold: Hold } & Opening,
+  { playing, program, base_url }: { playing: Playing } & Opening,
 ): Promise<OpenLife | null> {
-  const { journal, ref, signal } = hold;
+  const { journal, ref, signal } = playing;
   const run = runOf(ref, line.life);
   const isHere = line.base_url === base_url;
   const isUsed = journal.trajectory.calls.some((call) => call.line.life === line.life);

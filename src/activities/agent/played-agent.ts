@@ -6,23 +6,27 @@ import { seedOfCall } from '../../model/turn/seeds.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { knownEos } from '../../sampling/seam.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { poolOf, recordFault, sharerOf } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { poolOf, sharerOf } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { poolFor, waitsOf } from '../turn/generate-turn.js';
 
-interface Playing {
+interface ProgramMeans {
   rules: ProgramRules;
   settings: RolloutSettings;
   dependencies: Dependencies;
 }
 
 /** A rollout as the gateway answers its program's calls. */
-export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playing): PlayedAgent {
-  const { journal, ref, signal } = hold;
+export function playedAgent(
+  playing: Playing,
+  { rules, settings, dependencies }: ProgramMeans,
+): PlayedAgent {
+  const { journal, ref, signal } = playing;
   const { trajectory } = journal;
   const inForce = (): RolloutSettings => trajectory.settings_in_force ?? settings;
   const session_id = rolloutId(ref);
-  const sharer = sharerOf(hold);
+  const sharer = sharerOf(playing);
   const pool = poolFor(settings, dependencies);
   const { model, generation } = settings;
   const { chat_template_kwargs } = generation;
@@ -33,14 +37,14 @@ export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playi
       append: async (entry) => {
         await journal.append(entry);
         // An earlier attempt may have said what it waits for, and this one may play for hours.
-        if (entry.kind === 'answer' && !hold.isHeld()) void hold.reportWaiting(null);
+        if (entry.kind === 'answer' && !playing.isHeld()) void playing.reportWaiting(null);
       },
     },
     settings: callSettings({ rules, settings, dependencies }, inForce),
     generation: inForce,
     pool,
     // Its program needs its slot as long as it runs, so that no wait gives the slot to others.
-    waits: waitsOf({ ...hold, idles: () => undefined, hasGivenWay: false }, settings),
+    waits: waitsOf({ ...playing, idles: () => undefined, hasGivenWay: false }, settings),
     sharer,
     seed: ({ turn, inherited }) => seedOfCall(settings, { ...ref, turn, inherited }),
     eos_ids: () => knownEos(trajectory),
@@ -52,7 +56,7 @@ export function playedAgent(hold: Hold, { rules, settings, dependencies }: Playi
 
 /** All lives of a rollout are read alike, whatever its environment's settings have become. */
 function callSettings(
-  { rules, settings, dependencies }: Playing,
+  { rules, settings, dependencies }: ProgramMeans,
   inForce: () => RolloutSettings,
 ): PlayedAgent['settings'] {
   const { structured, limits, program } = rules;

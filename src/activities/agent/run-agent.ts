@@ -9,8 +9,8 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { AgentServers } from '../../environments/environment.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { recordFault } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 
 /** The pause after the first failed run of a batch, and after later ones: a row has few attempts. */
 const FIRST_WAIT_MS = 2000;
@@ -45,8 +45,8 @@ export async function checkAgentIsThere(
  * Has an agent play the rollout. A run that was sent and not answered may have happened. So it counts as one of the
  * row's attempts, and is sent again only while the row has others left.
  */
-export async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void> {
-  const { trajectory } = hold.journal;
+export async function runAgent(playing: Playing, { environment }: Dependencies): Promise<void> {
+  const { trajectory } = playing.journal;
   const { agent: runs, extra_env_info, start } = trajectory;
   const sample = AgentSample.parse(extra_env_info);
   const attempt = sample.attempt_index + runs.attempts;
@@ -57,26 +57,26 @@ export async function runAgent(hold: Hold, { environment }: Dependencies): Promi
   const servers = environment(task)?.environment.agent;
   if (servers === undefined) {
     const message = `No environment found for task type: ${task}, or it is no agent's`;
-    throw await recordFault(new Fault({ type: 'EnvironmentRejected', message }), hold);
+    throw await recordFault(new Fault({ type: 'EnvironmentRejected', message }), playing);
   }
-  await ask(servers, { hold, sample, attempt }).catch(async (error: unknown) => {
-    const thrown = await recordFault(error, hold);
-    throw counts(thrown) ? ofAttempt(thrown, { hold, sample, attempt }) : thrown;
+  await ask(servers, { playing, sample, attempt }).catch(async (error: unknown) => {
+    const thrown = await recordFault(error, playing);
+    throw counts(thrown) ? ofAttempt(thrown, { playing, sample, attempt }) : thrown;
   });
   if (runs.failure === null) return;
-  await hold.journal.sync();
+  await playing.journal.sync();
   throw agentFailed(runs.failure, sample);
 }
 
 interface Asked {
-  hold: Hold;
+  playing: Playing;
   sample: AgentSample;
   attempt: number;
 }
 
 /** The journal records the request before it is sent, so that later attempts count it. */
-async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Promise<void> {
-  const { journal, signal, reportWaiting } = hold;
+async function ask(servers: AgentServers, { playing, sample, attempt }: Asked): Promise<void> {
+  const { journal, signal, reportWaiting } = playing;
   const { agent } = sample;
   // An absent server costs no attempt.
   const url = await servers.health(agent, signal);
@@ -84,17 +84,17 @@ async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Pro
   await journal.append({ kind: 'run', attempt, agent, url });
   try {
     await journal.sync();
-    await send(servers, { url, hold, sample, attempt });
+    await send(servers, { url, playing, sample, attempt });
   } catch (error) {
     const isOfAttempt = error instanceof Fault ? error.type === 'StoreFault' : signal.aborted;
-    if (isOfAttempt) await takeBack(error, hold);
+    if (isOfAttempt) await takeBack(error, playing);
     throw error;
   }
 }
 
 async function send(
   servers: AgentServers,
-  { url, hold, sample, attempt }: Asked & { url: string },
+  { url, playing, sample, attempt }: Asked & { url: string },
 ): Promise<void> {
   const { row, timeout } = sample;
   const began = performance.now();
@@ -104,9 +104,9 @@ async function send(
     attempt,
     keep: async (answer) => {
       const run_s = (performance.now() - began) / 1000;
-      await hold.journal.append({ kind: 'result', attempt, ...answer, run_s });
+      await playing.journal.append({ kind: 'result', attempt, ...answer, run_s });
     },
-    signal: hold.signal,
+    signal: playing.signal,
     ...(timeout !== null && { timeout_ms: toMs(timeout) }),
   });
 }
@@ -115,7 +115,10 @@ async function send(
  * A run that was cut from this side, or whose answer found no room, gives its attempt back. If that cannot be written,
  * it counts, as if this attempt had died.
  */
-export async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
+export async function takeBack(
+  error: unknown,
+  { journal }: Pick<Playing, 'journal'>,
+): Promise<void> {
   const type = error instanceof Fault ? error.type : 'Cancelled';
   const message = describeError(error).slice(0, 300);
   const why = { type, message, replica: null, uncounted: true } as const;
@@ -127,8 +130,8 @@ const counts = (error: unknown): error is Fault =>
   error instanceof Fault && error.failureClass !== null && !error.uncounted;
 
 /** A pause before the row's next attempt, in which a failed service may recover. */
-function ofAttempt(fault: Fault, { hold, sample, attempt }: Asked): Fault {
-  const wait = hold.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
+function ofAttempt(fault: Fault, { playing, sample, attempt }: Asked): Fault {
+  const wait = playing.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
   const waits = faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
   return judged(waits, { attempts_left: sample.max_attempts - attempt - 1 });
 }

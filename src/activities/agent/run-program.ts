@@ -9,8 +9,9 @@ import type { Trajectory } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { cleaned } from '../turn/answer.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { journalLost, poolOf, recordFault } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { journalLost, poolOf } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { sampleOf } from '../request-of.js';
 import { unknownTask } from '../unknown-task.js';
 import { openLifeOf } from './open-life.js';
@@ -22,7 +23,7 @@ import { untilItEnds } from './until-it-ends.js';
 const MOST_TAIL = 2000;
 
 interface Running {
-  hold: Hold;
+  playing: Playing;
   program: Program;
   gateway: Gateway;
   settings: RolloutSettings;
@@ -33,28 +34,28 @@ interface Running {
  * One life of a program, to its end. A worker that takes over finds the life as it is, and keeps it. Throws what keeps a
  * life from an end that is worth something; the next attempt plays another one.
  */
-export async function runProgram(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { journal } = hold;
+export async function runProgram(playing: Playing, dependencies: Dependencies): Promise<void> {
+  const { journal } = playing;
   const { trajectory } = journal;
   let misfit: string | null = null;
   try {
-    const running = runningOf(hold, dependencies);
+    const running = runningOf(playing, dependencies);
     checkLives(trajectory, { settings: running.settings });
     misfit = await playLife(running);
     const life = trajectory.lives.at(-1);
     if (life !== undefined && !hasFinished(life)) throw agentFailed(life, misfit);
   } catch (error) {
-    const thrown = await recordFault(error, { ...hold, turn: trajectory.calls.length });
+    const thrown = await recordFault(error, { ...playing, turn: trajectory.calls.length });
     // It would ask the same again.
     const lives_left = misfit === null ? livesLeft(trajectory, trajectory.settings_in_force) : 0;
     throw thrown instanceof Fault ? judged(thrown, { lives_left }) : thrown;
   }
 }
 
-function runningOf(hold: Hold, dependencies: Dependencies): Running {
-  const { start, settings_in_force: settings } = hold.journal.trajectory;
+function runningOf(playing: Playing, dependencies: Dependencies): Running {
+  const { start, settings_in_force: settings } = playing.journal.trajectory;
   if (start === null || settings === null)
-    throw journalLost(hold.ref, { lacks: 'its start', store: dependencies.store });
+    throw journalLost(playing.ref, { lacks: 'its start', store: dependencies.store });
   const { environment, known, gateway } = dependencies;
   const program = environment(start.task_name)?.environment.program;
   if (program === undefined || gateway === null) {
@@ -64,7 +65,7 @@ function runningOf(hold: Hold, dependencies: Dependencies): Running {
         : `environment ${start.task_name} runs no programs here: its rollouts were begun with another temporal.yaml`;
     throw new Fault({ type: 'EnvironmentRejected', message });
   }
-  return { hold, program, gateway, settings, dependencies };
+  return { playing, program, gateway, settings, dependencies };
 }
 
 const livesLeft = (trajectory: Trajectory, settings: RolloutSettings | null): number =>
@@ -97,15 +98,15 @@ function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault 
 
 /** Returns what its program asked in vain, and would again; null: nothing. */
 async function playLife(running: Running): Promise<string | null> {
-  const { hold, program, gateway, dependencies, settings } = running;
-  const { journal, signal } = hold;
-  const { line, run, found } = await openLifeOf(hold, {
+  const { playing, program, gateway, dependencies, settings } = running;
+  const { journal, signal } = playing;
+  const { line, run, found } = await openLifeOf(playing, {
     program,
     base_url: gateway.base_url,
     // Whoever starts while nothing serves would only wait, and give up.
-    served: () => serves(hold, { settings, dependencies }),
+    served: () => serves(playing, { settings, dependencies }),
   });
-  const played = playedAgent(hold, { rules: program.rules, settings, dependencies });
+  const played = playedAgent(playing, { rules: program.rules, settings, dependencies });
   const session = await gateway.open(played);
   const { serve } = session;
   const plays = async (): Promise<ProgramEnd> => {
@@ -113,7 +114,7 @@ async function playLife(running: Running): Promise<string | null> {
     const start = async () =>
       program.start(run, { task: await taskOf(session, running), serve, over, signal });
     const state = found ?? (await start());
-    return await untilItEnds(state, { hold, program, run, session, begun_at: line.at });
+    return await untilItEnds(state, { playing, program, run, session, begun_at: line.at });
   };
   const ended = await untilEnded(session, { plays, program, run, signal });
   const fault = session.ourFault();
@@ -123,7 +124,7 @@ async function playLife(running: Running): Promise<string | null> {
   }
   await stopped(program, { run, signal });
   if (fault !== null) throw ofOurs(journal.trajectory, fault);
-  await hold.reportWaiting(null);
+  await playing.reportWaiting(null);
   return session.misfit();
 }
 
@@ -163,7 +164,7 @@ function ofOurs({ lives, standing }: Pick<Trajectory, 'lives' | 'standing'>, fau
 }
 
 async function serves(
-  { ref, signal }: Hold,
+  { ref, signal }: Playing,
   { settings, dependencies }: Pick<Running, 'settings' | 'dependencies'>,
 ): Promise<void> {
   const session_id = rolloutId(ref);
@@ -173,7 +174,7 @@ async function serves(
 
 async function taskOf(
   { base_url, key }: AgentSession,
-  { hold: { ref, journal }, dependencies: { store } }: Running,
+  { playing: { ref, journal }, dependencies: { store } }: Running,
 ): Promise<ProgramTask> {
   const { sample } = await sampleOf(ref, store);
   const message_log = textLog(sample.message_log);

@@ -7,13 +7,13 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { withController } from '../../platform/waits/abort.js';
 import { waitMs, LONGEST_TIMER_MS } from '../../platform/waits/clock.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
-import type { Hold } from '../hold.js';
+import type { Playing } from '../playing.js';
 import { waitOf } from '../waits.js';
 
 const FIRST_WAIT_MS = 1000;
 
 interface Life {
-  hold: Hold;
+  playing: Playing;
   program: Program;
   run: string;
   session: Pick<AgentSession, 'overstays' | 'broken'>;
@@ -30,9 +30,9 @@ export async function untilItEnds(
   first: ProgramState,
   { session, begun_at, ...life }: Life,
 ): Promise<ProgramEnd> {
-  const { hold, program, run } = life;
+  const { playing, program, run } = life;
   const { run: limit } = program.rules;
-  return await withController(hold.signal, async (controller) => {
+  return await withController(playing.signal, async (controller) => {
     const { signal } = controller;
     const ending = endOrCut(first, { ...life, session, signal });
     const late = lateAt(begun_at, { limit, signal });
@@ -44,7 +44,7 @@ export async function untilItEnds(
     });
     if (ended !== 'late') return ended;
     await ending.catch(() => undefined);
-    await program.stop(run, hold.signal);
+    await program.stop(run, playing.signal);
     const message = `its program ran longer than limits.run ${limit ?? ''}`;
     throw new Fault({ type: 'TimedOut', message });
   });
@@ -82,7 +82,7 @@ async function lateAt(
 /** A service that is away for a while does not end the session: its programs may run on. */
 async function poll(
   first: ProgramState,
-  { hold, program, run, signal }: Omit<Life, 'session' | 'begun_at'> & { signal: AbortSignal },
+  { playing, program, run, signal }: Omit<Life, 'session' | 'begun_at'> & { signal: AbortSignal },
 ): Promise<ProgramEnd> {
   let state: ProgramState | 'gone' = first;
   let away: Away = NOT_AWAY;
@@ -91,12 +91,12 @@ async function poll(
     if (state.state === 'ended') return state;
     try {
       state = await program.wait(run, { signal });
-      if (away.tries > 0) await hold.reportWaiting(null);
+      if (away.tries > 0) await playing.reportWaiting(null);
       away = NOT_AWAY;
     } catch (error) {
       if (!isAway(error)) throw error;
       away = { tries: away.tries + 1, since: away.tries > 0 ? away.since : commonMs() / 1000 };
-      await reportAway(error, { hold, away });
+      await reportAway(error, { playing, away });
       await sleep(waitMs(away.tries, { first_ms: FIRST_WAIT_MS }), undefined, { signal });
     }
   }
@@ -119,7 +119,7 @@ const goneOf = (run: string): Fault =>
     uncounted: true,
   });
 
-async function reportAway(error: Fault, { hold, away }: { hold: Hold; away: Away }): Promise<void> {
-  const call = environmentCall(hold.journal.trajectory.start?.task_name ?? '');
-  await hold.reportWaiting(waitOf(error, { call, ...away }));
+async function reportAway(error: Fault, { playing, away }: { playing: Playing; away: Away }): Promise<void> {
+  const call = environmentCall(playing.journal.trajectory.start?.task_name ?? '');
+  await playing.reportWaiting(waitOf(error, { call, ...away }));
 }

@@ -12,8 +12,9 @@ import { isSampled } from '../../model/results/train-mask.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { journalLost, recordFault } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { journalLost } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { sampleOf } from '../request-of.js';
 import type { Answer } from '../turn/answer.js';
 import type { AskedStep } from '../turn/ask-environment.js';
@@ -23,38 +24,38 @@ import { askEnvironment } from '../turn/ask-environment.js';
  * What a program's rollout is worth: what another environment says of its main sequence, or what its service has said.
  * The program does not run again, however often this is asked.
  */
-export async function verifyProgram(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { trajectory } = hold.journal;
+export async function verifyProgram(playing: Playing, dependencies: Dependencies): Promise<void> {
+  const { trajectory } = playing.journal;
   const life = trajectory.lives.at(-1);
   if (trajectory.start === null || life === undefined || !hasFinished(life))
-    throw journalLost(hold.ref, { lacks: "its program's end", store: dependencies.store });
+    throw journalLost(playing.ref, { lacks: "its program's end", store: dependencies.store });
   try {
-    await verdict(hold, { life, dependencies });
+    await verdict(playing, { life, dependencies });
   } catch (error) {
-    throw await recordFault(withoutSession(error), { ...hold, turn: trajectory.calls.length });
+    throw await recordFault(withoutSession(error), { ...playing, turn: trajectory.calls.length });
   }
 }
 
 async function verdict(
-  hold: Hold,
+  playing: Playing,
   { life, dependencies }: { life: Life; dependencies: Dependencies },
 ): Promise<void> {
-  const { trajectory } = hold.journal;
+  const { trajectory } = playing.journal;
   const { verify = null } = trajectory.start?.program ?? {};
   const began = performance.now();
   if (verify === null) {
-    await conclude(hold, { answer: ownAnswer(life, { hold }), step_s: 0 });
+    await conclude(playing, { answer: ownAnswer(life, { playing }), step_s: 0 });
     return;
   }
   await withShare(dependencies.answers, async (share) => {
-    const asked = await askedOf(hold, { verify, life, store: dependencies.store });
-    const { answer, waited_ms } = await askEnvironment(hold, { ...dependencies, share, asked });
-    await conclude(hold, { answer, step_s: (performance.now() - began - waited_ms) / 1000 });
+    const asked = await askedOf(playing, { verify, life, store: dependencies.store });
+    const { answer, waited_ms } = await askEnvironment(playing, { ...dependencies, share, asked });
+    await conclude(playing, { answer, step_s: (performance.now() - began - waited_ms) / 1000 });
   });
 }
 
 async function conclude(
-  { journal }: Hold,
+  { journal }: Playing,
   { answer, step_s }: { answer: Answer; step_s: number },
 ): Promise<void> {
   const { trajectory } = journal;
@@ -75,7 +76,7 @@ async function conclude(
 
 /** The main sequence, as text. */
 async function askedOf(
-  { ref, journal: { trajectory } }: Hold,
+  { ref, journal: { trajectory } }: Playing,
   { verify, life, store }: { verify: string; life: Life } & Pick<Dependencies, 'store'>,
 ): Promise<AskedStep> {
   const main = sequencesOf(trajectory)?.sequences[0]?.message_log ?? [];
@@ -109,12 +110,12 @@ function metadataOf({ extra_env_info, calls }: Trajectory, { exit }: Life): Fore
 }
 
 /** A program that a limit ended could not say what it is worth: nothing. */
-function ownAnswer({ exit, refusal }: Life, { hold }: { hold: Hold }): Answer {
+function ownAnswer({ exit, refusal }: Life, { playing }: { playing: Playing }): Answer {
   const { reward = null, rewards = {}, metadata = null } = exit?.said ?? {};
   const named = Object.values(rewards);
   const sum = named.length === 0 ? null : named.reduce((total, one) => total + one, 0);
   const worth = reward ?? sum ?? (refusal === null ? null : 0);
-  if (worth === null) throw noReward(hold);
+  if (worth === null) throw noReward(playing);
   return {
     message: null,
     reward: worth,
@@ -126,7 +127,7 @@ function ownAnswer({ exit, refusal }: Life, { hold }: { hold: Hold }): Answer {
   };
 }
 
-function noReward({ ref, journal: { trajectory } }: Hold): Fault {
+function noReward({ ref, journal: { trajectory } }: Playing): Fault {
   const task = trajectory.start?.task_name ?? '';
   return new Fault({
     type: 'EnvironmentRejected',

@@ -6,7 +6,7 @@ import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
 import { runOf } from '../agent/open-life.js';
 import { stopped } from '../agent/stop-run.js';
-import type { Hold } from '../hold.js';
+import type { Playing } from '../playing.js';
 import { endSessionOf } from '../turn/session.js';
 
 /** How a rollout ends. `failure` belongs to an end that is not valid. */
@@ -17,16 +17,16 @@ export interface RolloutEnd {
 
 /** Writes a rollout's end, after its session is over. */
 export async function endRollout(
-  hold: Hold,
+  playing: Playing,
   {
     stop_reason,
     failure,
     ...dependencies
   }: RolloutEnd & Pick<Dependencies, 'environment' | 'storeId'>,
 ): Promise<void> {
-  await endProgram(hold, dependencies);
-  await endSessionOf(hold, dependencies);
-  const { journal } = hold;
+  await endProgram(playing, dependencies);
+  await endSessionOf(playing, dependencies);
+  const { journal } = playing;
   const { trajectory } = journal;
   const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
   const summary = { totals: totalsOf(trajectory), failure, glance };
@@ -35,7 +35,7 @@ export async function endRollout(
 
 /** A program that runs on has nothing left to play for. */
 async function endProgram(
-  { journal, ref, signal }: Hold,
+  { journal, ref, signal }: Playing,
   { environment }: Pick<Dependencies, 'environment'>,
 ): Promise<void> {
   const { lives, start } = journal.trajectory;

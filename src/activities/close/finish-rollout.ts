@@ -8,8 +8,9 @@ import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { takeBack } from '../agent/run-agent.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { journalLost, namesOf } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { journalLost } from '../playing.js';
+import { namesOf } from '../record-fault.js';
 import { withLease } from '../lease.js';
 import type { Play } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
@@ -35,7 +36,7 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       if (is_batch && (await store.findRequest(batch_id)) === null)
         return { ...neverPlanned(ref, input), ...unlisted };
       const by = { activity: 'finishRollout', run: attempt.run_id };
-      const play = (hold: Hold): Promise<void> => cutRun(hold, input);
+      const play = (playing: Playing): Promise<void> => cutRun(playing, input);
       const end = { by, play, otherwise: endAs(input, { ref, store }) };
       const trajectory = await withLease(
         { attempt, ref },
@@ -57,7 +58,7 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
 
 /** Nobody waits for the attempt whose run this cuts, so that it could give the run back itself. */
 async function cutRun(
-  { journal }: Pick<Hold, 'journal'>,
+  { journal }: Pick<Playing, 'journal'>,
   { stop_reason }: FinishRollout,
 ): Promise<void> {
   const isCut = stop_reason !== null && stop_reason !== 'failed';

@@ -18,7 +18,7 @@ import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { CloseBatch } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { journalLost } from '../hold.js';
+import { journalLost } from '../playing.js';
 import { unshelved } from '../pictures.js';
 import { requestOf, sampleOf } from '../request-of.js';
 

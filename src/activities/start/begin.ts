@@ -11,39 +11,40 @@ import { checkPromptLength } from '../../model/turn/stop-rules.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { placeOfGroup } from '../../model/workflow-safe/stream/sample-order.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { poolOf, recordFault } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { poolOf } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { openLife } from '../turn/session.js';
 import { renderPrompt } from './render-prompt.js';
 import type { GenerationService, Lease } from '../../generation/generation-service.js';
 
 /** Writes the rollout's first line: its settings, and the rendered prompt, so that it is rendered once. */
 export async function begin(
-  hold: Hold,
+  playing: Playing,
   { request, ...dependencies }: Dependencies & { request: StoredRequest },
 ): Promise<void> {
-  const { journal } = hold;
+  const { journal } = playing;
   const { attempts } = request;
-  const sample = await openLife(hold, { ...dependencies, attempts });
+  const sample = await openLife(playing, { ...dependencies, attempts });
   const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
   const inForce = { ...request, max_seq_len };
-  const opening = await openingOf({ sample, request: inForce, hold }, dependencies).catch(
+  const opening = await openingOf({ sample, request: inForce, playing }, dependencies).catch(
     async (error: unknown) => {
       const names = { task: sample.task_name, service: request.generation.service };
-      throw await recordFault(error, { ...hold, attempts, names });
+      throw await recordFault(error, { ...playing, attempts, names });
     },
   );
   await journal.append({
     kind: 'start',
     schema_version: 1,
     task_name: sample.task_name,
-    settings: { ...settingsOf(request), ...(await epochOf(hold, { ...dependencies, request })) },
+    settings: { ...settingsOf(request), ...(await epochOf(playing, { ...dependencies, request })) },
     ...opening,
     extra_env_info:
       opening.plays === 'agent' && opening.program === undefined
         ? placedInfo(
             sample.extra_env_info ?? {},
-            placingOf(hold.ref, { sample, request, ...dependencies }),
+            placingOf(playing.ref, { sample, request, ...dependencies }),
           )
         : (sample.extra_env_info ?? {}),
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
@@ -57,7 +58,7 @@ export async function begin(
 interface Opening {
   sample: Sample;
   request: BatchRequest;
-  hold: Hold;
+  playing: Playing;
 }
 
 /** An agent gets its row and renders its prompts itself; a program's conversations are rendered as it asks. */
@@ -72,7 +73,7 @@ async function openingOf(
 }
 
 async function renderSample(
-  { sample, request, hold: { ref, signal } }: Opening,
+  { sample, request, playing: { ref, signal } }: Opening,
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
   const { generation } = request;
@@ -119,7 +120,7 @@ function placingOf(
 
 /** Without the epoch, a stream's samples would get the same seeds in each, and under the same weights the same texts. */
 async function epochOf(
-  { ref }: Hold,
+  { ref }: Playing,
   { request, store }: Pick<Dependencies, 'store'> & { request: StoredRequest },
 ): Promise<Pick<RolloutSettings, 'epoch'>> {
   if (request.stream === undefined || !request.num_repeats_add_seed) return {};

@@ -9,7 +9,7 @@ import { checkAgentIsThere } from '../agent/run-agent.js';
 import type { Activities, RolloutPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
-import type { Hold } from '../hold.js';
+import type { Playing } from '../playing.js';
 import type { Lease } from '../lease.js';
 import { withLease } from '../lease.js';
 import { playFromJournal } from '../play-from-journal.js';
@@ -66,16 +66,16 @@ async function open(
     ...(replaces !== undefined && { replaces }),
     run: lease.run_id,
   };
-  const play = async (hold: Hold): Promise<void> => {
-    const { trajectory } = hold.journal;
-    if (needsStart(trajectory)) await begin(hold, { ...dependencies, request });
+  const play = async (playing: Playing): Promise<void> => {
+    const { trajectory } = playing.journal;
+    if (needsStart(trajectory)) await begin(playing, { ...dependencies, request });
     if (!(deployedFor(trajectory, dependencies)?.plays_on ?? true)) return;
     try {
-      await playSlice(hold, dependencies);
+      await playSlice(playing, dependencies);
     } catch (error) {
       // The rollout starts over in another session; its beginning throws the third loss.
       if (!(error instanceof Fault) || error.type !== 'EnvironmentStateLost') throw error;
-      await play(hold);
+      await play(playing);
     }
   };
   const trajectory = await playFromJournal(lease, { by, play }, dependencies);

@@ -6,8 +6,8 @@ import { environmentCall } from '../../model/journal/standing.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { sharerOf } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { sharerOf } from '../playing.js';
 import { shelved } from '../pictures.js';
 import { unknownTask } from '../unknown-task.js';
 import { boundedAnswer } from './answer-bounds.js';
@@ -24,7 +24,7 @@ export interface AskedStep {
 
 /** Waits for a place at the environment, and asks it. */
 export async function askEnvironment(
-  hold: Hold,
+  playing: Playing,
   {
     environment,
     known,
@@ -37,8 +37,8 @@ export async function askEnvironment(
     asked: AskedStep;
   },
 ): Promise<{ answer: Answer; waited_ms: number }> {
-  const { ref, signal } = hold;
-  const { trajectory } = hold.journal;
+  const { ref, signal } = playing;
+  const { trajectory } = playing.journal;
   const { start } = trajectory;
   const deployed = environment(task);
   if (deployed === undefined) {
@@ -57,7 +57,7 @@ export async function askEnvironment(
     ...(start !== null && !isUpstream(start.settings.semantics) && { prompt_length }),
   };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> => {
-    const given = await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>
+    const given = await playing.asks({ call: environmentCall(task), moved_at: () => null }, () =>
       deployed.environment.step(turn, { ...context, ...more }),
     );
     const answer = boundedAnswer(journalled(given, task), { task, trajectory });
@@ -67,11 +67,11 @@ export async function askEnvironment(
     if (trajectory.session.gone !== null)
       throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
     const began = performance.now();
-    const who = { sharer: sharerOf(hold), session_id: rolloutId(ref), signal };
+    const who = { sharer: sharerOf(playing), session_id: rolloutId(ref), signal };
     return await deployed.inPlace(who, async () => {
       const waited_ms = performance.now() - began;
       const once = deployed.environment.steps_once === true;
-      return { answer: once ? await stepInSession(hold, ask) : await ask(), waited_ms };
+      return { answer: once ? await stepInSession(playing, ask) : await ask(), waited_ms };
     });
   } catch (error) {
     throw environmentFault(task, { error, signal });

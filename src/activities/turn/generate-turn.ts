@@ -10,8 +10,9 @@ import { knownEos } from '../../sampling/seam.js';
 import { tapeOf } from '../../sampling/tape.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { journalLost, poolOf, recordFault, sharerOf } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { journalLost, poolOf, sharerOf } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { picturesOf } from '../pictures.js';
 import { playOpened } from '../play-from-journal.js';
 
@@ -19,8 +20,9 @@ import { playOpened } from '../play-from-journal.js';
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
   return playOpened(dependencies, {
     activity: 'generateTurn',
-    play: async (hold) => {
-      if (nextStep(hold.journal.trajectory) === 'generate') await generate(hold, dependencies);
+    play: async (playing) => {
+      if (nextStep(playing.journal.trajectory) === 'generate')
+        await generate(playing, dependencies);
     },
   });
 }
@@ -29,19 +31,24 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
  * One turn's answer, from the log to its `generation` line, by src/sampling. The line completes it: a retried activity
  * that finds it does not call the engine. A fault ends this attempt; Temporal makes the next one.
  */
-export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { journal, ref, signal } = hold;
+export async function generate(playing: Playing, dependencies: Dependencies): Promise<void> {
+  const { journal, ref, signal } = playing;
   const { trajectory } = journal;
   const { settings_in_force: settings } = trajectory;
   if (settings === null) throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
   try {
     checkPromptStillFits(trajectory);
   } catch (error) {
-    throw await recordFault(error, hold);
+    throw await recordFault(error, playing);
   }
   const pool = poolFor(settings, dependencies);
-  const call = callOf(hold, { settings, dependencies });
-  const means = { tape: tapeOf(journal, call.turn), pool, waits: waitsOf(hold, settings), signal };
+  const call = callOf(playing, { settings, dependencies });
+  const means = {
+    tape: tapeOf(journal, call.turn),
+    pool,
+    waits: waitsOf(playing, settings),
+    signal,
+  };
   for (;;) {
     const outcome = await sample(call, means);
     if (outcome === 'sampled') return;
@@ -51,10 +58,10 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
 }
 
 function callOf(
-  hold: Hold,
+  playing: Playing,
   { settings, dependencies }: { settings: RolloutSettings; dependencies: Dependencies },
 ): Call {
-  const { journal, ref } = hold;
+  const { journal, ref } = playing;
   const { trajectory } = journal;
   const turn = trajectory.turns.length;
   const id = rolloutId(ref);
@@ -62,7 +69,7 @@ function callOf(
   return {
     turn,
     prompt_ids: trajectory.context_ids,
-    pictures: () => picturesOf(hold, dependencies),
+    pictures: () => picturesOf(playing, dependencies),
     get room() {
       return roomFor(trajectory);
     },
@@ -70,7 +77,7 @@ function callOf(
     settings,
     request_id: `${id}.${turn}.${journal.writer}`,
     session_id: id,
-    sharer: sharerOf(hold),
+    sharer: sharerOf(playing),
     // Its environment sees it whole.
     said: () => 0,
     seed: (inherited) => seedOf(settings, { ...ref, turn, inherited }),
@@ -95,7 +102,7 @@ export function poolFor(settings: RolloutSettings, dependencies: Dependencies): 
 
 /** An attempt that waits for an engine to wake up, or for weights, may give its slot to others. */
 export function waitsOf(
-  { journal: { trajectory }, reportWaiting, asks, idles, isHeld, hasGivenWay }: Hold,
+  { journal: { trajectory }, reportWaiting, asks, idles, isHeld, hasGivenWay }: Playing,
   { generation: { service } }: RolloutSettings,
 ): Waits {
   const call = generationCall(service);

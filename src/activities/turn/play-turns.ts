@@ -5,7 +5,7 @@ import { runProgram } from '../agent/run-program.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { generate } from './generate-turn.js';
-import type { Hold } from '../hold.js';
+import type { Playing } from '../playing.js';
 import { playOpened } from '../play-from-journal.js';
 import { step } from './step-environment.js';
 
@@ -13,15 +13,15 @@ import { step } from './step-environment.js';
 export function createPlayTurns(dependencies: Dependencies): Activities['playTurns'] {
   return playOpened(dependencies, {
     activity: 'playTurns',
-    play: (hold) => playSlice(hold, dependencies),
+    play: (playing) => playSlice(playing, dependencies),
   });
 }
 
 const PLAY = {
   generate,
   step,
-  run: (hold: Hold, dependencies: Dependencies): Promise<void> =>
-    (isProgram(hold.journal.trajectory) ? runProgram : runAgent)(hold, dependencies),
+  run: (playing: Playing, dependencies: Dependencies): Promise<void> =>
+    (isProgram(playing.journal.trajectory) ? runProgram : runAgent)(playing, dependencies),
 };
 
 /** Who verifies a program has an activity of its own, maybe on another machine. */
@@ -32,14 +32,14 @@ const isElsewhere = (next: NextStep, { start }: Trajectory): boolean =>
 const SYNC_EVERY_MS = 10_000;
 
 /** Until the rollout's end, or the end of a turn after the slice. An agent's run is the whole rollout. */
-export async function playSlice(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { trajectory } = hold.journal;
-  const endsHere = sliceOf(hold, dependencies);
+export async function playSlice(playing: Playing, dependencies: Dependencies): Promise<void> {
+  const { trajectory } = playing.journal;
+  const endsHere = sliceOf(playing, dependencies);
   let next = nextStep(trajectory);
   while (typeof next !== 'object' && !isElsewhere(next, trajectory)) {
-    await PLAY[next](hold, dependencies);
+    await PLAY[next](playing, dependencies);
     // An earlier attempt may have said that it waits, and this one may play for minutes.
-    await hold.reportWaiting(null);
+    await playing.reportWaiting(null);
     next = nextStep(trajectory);
     if (next === 'generate' && (await endsHere())) return;
   }
@@ -47,7 +47,7 @@ export async function playSlice(hold: Hold, dependencies: Dependencies): Promise
 
 /** To be asked between two turns: whether the slice is over. Syncs from time to time. */
 function sliceOf(
-  { journal, isCrowded }: Hold,
+  { journal, isCrowded }: Playing,
   { deployment: { turn_slice_ms } }: Dependencies,
 ): () => Promise<boolean> {
   const began = performance.now();

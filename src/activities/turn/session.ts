@@ -18,8 +18,8 @@ import { boundedBeginning } from './answer-bounds.js';
 import type { Answer } from './answer.js';
 import { cleaned } from './answer.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { recordFault } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { sampleOf } from '../request-of.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
@@ -43,10 +43,10 @@ export const needsStart = (trajectory: Trajectory): boolean => {
  * rollout has lost its session too often.
  */
 export async function openLife(
-  hold: Hold,
+  playing: Playing,
   { store, storeId, answers, environment: find, attempts }: Dependencies & { attempts: Attempts },
 ): Promise<Sample> {
-  const { journal, ref } = hold;
+  const { journal, ref } = playing;
   const { session } = journal.trajectory;
   if (session.losses >= MAX_LOSSES) throw lostTooOften(session);
   const { sample } = await sampleOf(ref, store);
@@ -57,14 +57,14 @@ export async function openLife(
   try {
     if (session.begun === null || session.begun.session === 'asked')
       await withShare(answers, (share) =>
-        beginSession(hold, { sample, environment, share, storeId }),
+        beginSession(playing, { sample, environment, share, storeId }),
       );
     const { messages, metadata } = session.begun ?? { messages: [], metadata: {} };
     const message_log = [...sample.message_log, ...unrendered(messages, sample)];
     return { ...sample, message_log, extra_env_info: metadata };
   } catch (error) {
     const names = { task: sample.task_name, service: '' };
-    throw await recordFault(error, { ...hold, attempts, names });
+    throw await recordFault(error, { ...playing, attempts, names });
   }
 }
 
@@ -82,15 +82,15 @@ interface Beginning extends Pick<Dependencies, 'storeId'> {
 
 /** Into the journal at once: the prompt may wait for its engine, and no later attempt may open another session. */
 async function beginSession(
-  hold: Hold,
+  playing: Playing,
   { sample, environment, share, storeId }: Beginning,
 ): Promise<void> {
-  const { journal, ref, signal } = hold;
+  const { journal, ref, signal } = playing;
   const { session } = journal.trajectory;
   const { message_log, task_name, extra_env_info: metadata = {} } = sample;
   const begin = { kind: 'begin' as const, task_name };
   if (session.begun === null) {
-    if (session.gone !== null) await endSession(hold, { environment, storeId, waits: false });
+    if (session.gone !== null) await endSession(playing, { environment, storeId, waits: false });
     // From here on any ending of the rollout ends this session, even if the answer is lost.
     const asked = { session: 'asked' as const, deployment: await storeId() };
     await journal.append({ ...begin, ...asked, messages: [], metadata });
@@ -101,7 +101,7 @@ async function beginSession(
   try {
     const call = environmentCall(task_name);
     const idempotency_key = `${rolloutId(ref)}/begin-${session.lives}`;
-    const begun = await hold.asks({ call, moved_at: () => null }, async () =>
+    const begun = await playing.asks({ call, moved_at: () => null }, async () =>
       environment.begin?.(
         { message_log: textLog(message_log), metadata },
         { idempotency_key, deployment, signal, share },
@@ -146,7 +146,7 @@ function unrendered(messages: EnvironmentMessage[], sample: Sample): Environment
  * happens. `ask` learns whether an earlier attempt sent it and recorded no answer.
  */
 export async function stepInSession(
-  { journal }: Pick<Hold, 'journal'>,
+  { journal }: Pick<Playing, 'journal'>,
   ask: (more: { was_asked?: true }) => Promise<Answer>,
 ): Promise<Answer> {
   const { session, turns } = journal.trajectory;
@@ -166,14 +166,14 @@ export async function stepInSession(
  * changes nothing.
  */
 async function endSession(
-  hold: Hold,
+  playing: Playing,
   {
     environment,
     storeId,
     waits,
   }: Pick<Dependencies, 'storeId'> & { environment: ExactEnvironment | undefined; waits: boolean },
 ): Promise<void> {
-  const { journal, signal, warn, ref } = hold;
+  const { journal, signal, warn, ref } = playing;
   const { session } = journal.trajectory;
   const state = stateOf(journal.trajectory);
   if (environment?.end === undefined || state === null) return;
@@ -218,10 +218,10 @@ function stateOf({ session, turns, start, extra_env_info }: Trajectory): Foreign
 
 /** The environment of a rollout, from its `begin` or `start`, before its end is written. */
 export async function endSessionOf(
-  hold: Hold,
+  playing: Playing,
   { environment, storeId }: Pick<Dependencies, 'environment' | 'storeId'>,
 ): Promise<void> {
-  const { session, start } = hold.journal.trajectory;
+  const { session, start } = playing.journal.trajectory;
   const task = session.begun?.task_name ?? start?.task_name ?? '';
-  await endSession(hold, { environment: environment(task)?.environment, storeId, waits: true });
+  await endSession(playing, { environment: environment(task)?.environment, storeId, waits: true });
 }

@@ -14,8 +14,9 @@ import { withShare } from '../../platform/waits/allowance.js';
 import type { Answer } from './answer.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
-import { journalLost, poolOf, recordFault } from '../hold.js';
+import type { Playing } from '../playing.js';
+import { journalLost, poolOf } from '../playing.js';
+import { recordFault } from '../record-fault.js';
 import { pictureRoute, placed, withPicturesOf } from '../pictures.js';
 import { verifyProgram } from '../agent/verify-program.js';
 import { playOpened } from '../play-from-journal.js';
@@ -25,8 +26,8 @@ import { askEnvironment, type AskedStep } from './ask-environment.js';
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
   return playOpened(dependencies, {
     activity: 'stepEnvironment',
-    play: async (hold) => {
-      if (nextStep(hold.journal.trajectory) === 'step') await step(hold, dependencies);
+    play: async (playing) => {
+      if (nextStep(playing.journal.trajectory) === 'step') await step(playing, dependencies);
     },
   });
 }
@@ -35,38 +36,40 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
  * One step, from the turn to the journal: the environment's answer, its observation's ids, and how many of them fit.
  * The reward is in the `observation` line; model/journal/reward-sum.ts adds it up.
  */
-export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { trajectory } = hold.journal;
+export async function step(playing: Playing, dependencies: Dependencies): Promise<void> {
+  const { trajectory } = playing.journal;
   if (isProgram(trajectory)) {
-    await verifyProgram(hold, dependencies);
+    await verifyProgram(playing, dependencies);
     return;
   }
   if (trajectory.start === null || openAnswer(trajectory).line === null)
-    throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
+    throw journalLost(playing.ref, { lacks: 'its turn', store: dependencies.store });
   try {
-    await withShare(dependencies.answers, (share) => answerTurn(hold, { ...dependencies, share }));
+    await withShare(dependencies.answers, (share) =>
+      answerTurn(playing, { ...dependencies, share }),
+    );
   } catch (error) {
-    throw await recordFault(error, hold);
+    throw await recordFault(error, playing);
   }
 }
 
 /** Holds a share of the allowance for large answers until the answer is journalled. */
 async function answerTurn(
-  hold: Hold,
+  playing: Playing,
   { share, ...dependencies }: Dependencies & { share: Share },
 ): Promise<void> {
-  const { trajectory } = hold.journal;
+  const { trajectory } = playing.journal;
   const { settings_in_force: settings } = trajectory;
   const open = openAnswer(trajectory);
   if (settings === null || open.line === null)
-    throw journalLost(hold.ref, { lacks: 'its turn', store: dependencies.store });
+    throw journalLost(playing.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
-  const { answer, waited_ms } = await askEnvironment(hold, {
+  const { answer, waited_ms } = await askEnvironment(playing, {
     ...dependencies,
     share,
     asked: turnOf(trajectory),
   });
-  const { token_ids: ids, pictures } = await encode(answer, { hold, dependencies });
+  const { token_ids: ids, pictures } = await encode(answer, { playing, dependencies });
   const limited = limitObservation(ids, {
     semantics: settings.semantics,
     max_seq_len: lengthLimit(trajectory),
@@ -75,7 +78,7 @@ async function answerTurn(
     finish_reason: open.line.finish_reason,
   });
   const seen = kept(limited.token_ids, pictures);
-  await hold.journal.append({
+  await playing.journal.append({
     kind: 'observation',
     turn: trajectory.turns.length,
     ...answer,
@@ -106,9 +109,9 @@ function turnOf(trajectory: Trajectory): AskedStep {
  */
 async function encode(
   { message, terminated, truncated }: Answer,
-  { hold, dependencies }: { hold: Hold; dependencies: Dependencies },
+  { playing, dependencies }: { playing: Playing; dependencies: Dependencies },
 ): Promise<Encoded> {
-  const { trajectory } = hold.journal;
+  const { trajectory } = playing.journal;
   const { settings_in_force: settings } = trajectory;
   if (settings === null || message === null) return NOTHING;
   const { model, generation } = settings;
@@ -117,7 +120,7 @@ async function encode(
   // If the rollout continues, the template adds something even around an empty text.
   if (content === '' && (!isChat || terminated || truncated)) return NOTHING;
   const { chat_template_kwargs } = generation;
-  const { signal, ref } = hold;
+  const { signal, ref } = playing;
   const pool = poolOf(settings, dependencies);
   const shown = await withPicturesOf(message, { ref, pool, isChat, ...dependencies });
   const turn = { model, message: shown.message, chat_template_kwargs };
