@@ -27,7 +27,7 @@ import type { BeginAnswer, PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { faultsOf, textsOf } from './ask-all.js';
 import { withIdentityOf } from './examine-joiner.js';
-import { givenBack, holdHalfLoaded } from './half-loaded.js';
+import { givenBack, cutHalfLoaded } from './half-loaded.js';
 import { sleptAgain } from './sleep-engines.js';
 import { viewOf } from '../../model/policy/view.js';
 import { inputOf, knownControl, policyOf, refused } from './policy-view.js';
@@ -39,8 +39,8 @@ import { lookAt } from './weight-files.js';
 const CALL_MS = 30_000;
 
 /**
- * Holds the engines for a trainer: all of them are `updating` in the record, then paused, each with a label in transit.
- * Those that cannot be held go back to what they served. Below the quorum all do, and the update fails.
+ * Pauses the engines for a trainer: all are `updating` in the record, then paused, each with a label in transit.
+ * Those that cannot be paused go back to what they served. Below the quorum all do, and the update fails.
  */
 export function createBeginTransfer(dependencies: Dependencies): PolicyActivities['beginTransfer'] {
   return ({ service, nonce, begin: input, heard }) =>
@@ -50,14 +50,14 @@ export function createBeginTransfer(dependencies: Dependencies): PolicyActivitie
       const before = await policy.records.latest();
       const ticket =
         ticketOf(before, nonce) ?? (await open(policy, { begin, nonce, heard, signal }));
-      const faults = await holdAll(policy, { ticket, signal });
-      const record = await keepHeld(policy, { ticket, faults, signal });
-      const held = ticketOf(record, nonce);
-      if (held === null)
+      const faults = await pauseAll(policy, { ticket, signal });
+      const record = await keepPaused(policy, { ticket, faults, signal });
+      const kept = ticketOf(record, nonce);
+      if (kept === null)
         throw refused(
           `fewer engines than the quorum could be held: ${textOfFaults(textsOf(faults))}`,
         );
-      return { answer: answerOf(held, { policy, record: before }), view: viewOf(record) };
+      return { answer: answerOf(kept, { policy, record: before }), view: viewOf(record) };
     });
 }
 
@@ -154,7 +154,7 @@ function ticketFor(
 /** An engine of a ticket before this one, which may have a part of its weights. */
 const HALF = { state: 'unknown', needs: 'load' } as const;
 
-async function holdAll(
+async function pauseAll(
   policy: PolicyService,
   { ticket, signal }: { ticket: Ticket; signal: AbortSignal },
 ): Promise<Record<string, Fault>> {
@@ -162,12 +162,12 @@ async function holdAll(
     const control = knownControl(policy, url);
     if (control === undefined) throw refused('it is no replica of the service any more');
     const isAsleep = policy.records.known()?.replicas[url]?.slept != null;
-    await holdOne(control, { ticket, was, isAsleep, signal });
+    await pauseOne(control, { ticket, was, isAsleep, signal });
   };
   return await faultsOf(ticket.engines, { run, signal });
 }
 
-async function holdOne(
+async function pauseOne(
   control: WeightControl,
   {
     ticket,
@@ -185,9 +185,9 @@ async function holdOne(
   const bound = { within_ms: CALL_MS, signal };
   if (isAsleep) await control.wakeUp('weights', bound);
   if (was.state !== 'current') {
-    const hold = await holdHalfLoaded(control, { signal, closes: code === 'ours' });
-    if (hold !== 'held')
-      throw refused(hold === 'hangs' ? 'it waits inside a transfer' : 'it does not answer');
+    const reach = await cutHalfLoaded(control, { signal, closes: code === 'ours' });
+    if (reach !== 'answers')
+      throw refused(reach === 'hangs' ? 'it waits inside a transfer' : 'it does not answer');
   }
   await control.pause({ mode, cache }, bound);
   const transit = inTransit(version, nonce);
@@ -198,8 +198,8 @@ async function holdOne(
     throw refused(`label: expected ${JSON.stringify(transit)}, got ${JSON.stringify(said)}`);
 }
 
-/** The record without those that could not be held; without the ticket if they were too many. */
-async function keepHeld(
+/** The record without those that could not be paused; without the ticket if they were too many. */
+async function keepPaused(
   policy: PolicyService,
   {
     ticket,
@@ -220,16 +220,16 @@ async function keepHeld(
       const control = knownControl(policy, url);
       if (control === undefined) return;
       const { code, paused_until, version, nonce } = ticket;
-      const held = { was, transit: inTransit(version, nonce) };
+      const before = { was, transit: inTransit(version, nonce) };
       const how = { closes: code === 'ours', paused_until, signal };
       const slept = await sleptAgain(control, {
-        ...held,
+        ...before,
         record: latest,
         isTouched: false,
         signal,
       });
-      const outcome = slept ?? (await givenBack(control, { ...how, ...held }));
-      outcomes[url] = afterHold(outcome, faults[url] ?? null);
+      const outcome = slept ?? (await givenBack(control, { ...how, ...before }));
+      outcomes[url] = afterPause(outcome, faults[url] ?? null);
     }),
   );
   return await policy.records.change((now) => {
@@ -237,18 +237,18 @@ async function keepHeld(
     if (!isEnough)
       return ended(now, { outcomes, why: 'did not reach its quorum', is_whole: false });
     const { open } = now.transfers;
-    const held = (open?.engines ?? []).filter(({ group }) => whole.includes(group));
+    const paused = (open?.engines ?? []).filter(({ group }) => whole.includes(group));
     const there = Object.entries(outcomes).filter(([url]) => now.replicas[url] !== undefined);
     const left = there.reduce(
       (next, [replica, outcome]) => withReplica(next, { replica, ...outcome }),
       now,
     );
-    return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: held } } };
+    return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: paused } } };
   });
 }
 
 /** An engine may still do what it has not answered, and be paused after it was resumed: it gets its weights whole. */
-function afterHold(outcome: Outcome, fault: Fault | null): Outcome {
+function afterPause(outcome: Outcome, fault: Fault | null): Outcome {
   if (fault === null) return outcome;
   const isSilent = fault.type === 'GenerationUnavailable' && fault.status === null;
   if (outcome.state === 'current' && !isSilent) return outcome;

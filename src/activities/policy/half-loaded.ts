@@ -19,37 +19,38 @@ import { viewOf } from '../../model/policy/view.js';
 const QUESTION_MS = 2000;
 const CALL_MS = 10_000;
 
-export type Hold = 'held' | 'hangs' | 'away';
+/** Whether an engine answers, hangs inside a transfer, or is away. */
+export type Reach = 'answers' | 'hangs' | 'away';
 
 /**
  * Cuts off what an engine runs and ends its transfer. It stays paused, because one request would end its process. One
  * that waits inside a transfer is only asked: any other call would wait behind that.
  */
-export async function holdHalfLoaded(
+export async function cutHalfLoaded(
   control: WeightControl,
   { signal, closes = true }: { signal: AbortSignal; closes?: boolean },
-): Promise<Hold> {
-  const state = await stateOf(control, signal);
-  if (state !== 'held') return state;
+): Promise<Reach> {
+  const reach = await reachOf(control, signal);
+  if (reach !== 'answers') return reach;
   const bound = { within_ms: CALL_MS, signal };
   try {
     await control.cutOff(bound);
     if (closes) await control.closeTransfer(bound);
-    return 'held';
+    return 'answers';
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    return await stateOf(control, signal);
+    return await reachOf(control, signal);
   }
 }
 
-async function stateOf(control: WeightControl, signal: AbortSignal): Promise<Hold> {
+async function reachOf(control: WeightControl, signal: AbortSignal): Promise<Reach> {
   const bound = { within_ms: QUESTION_MS, signal };
   try {
     await control.paused(bound);
-    return 'held';
+    return 'answers';
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    if (error.status !== null) return 'held';
+    if (error.status !== null) return 'answers';
   }
   const isUp = await control.isUp(bound).catch(() => false);
   signal.throwIfAborted();
@@ -71,15 +72,16 @@ export async function halfLoaded(
     signal,
   }: { why: string; closes: boolean; paused_until: number; signal: AbortSignal },
 ): Promise<Outcome> {
-  const hold = await holdHalfLoaded(control, { signal, closes });
-  if (hold === 'away') return { state: 'away', needs: 'load', fault: `${why}; it does not answer` };
-  if (hold === 'held') return { state: 'unknown', needs: 'load', fault: why };
+  const reach = await cutHalfLoaded(control, { signal, closes });
+  if (reach === 'away')
+    return { state: 'away', needs: 'load', fault: `${why}; it does not answer` };
+  if (reach === 'answers') return { state: 'unknown', needs: 'load', fault: why };
   const needs = commonMs() < paused_until ? 'load' : 'restart';
   return { state: 'unknown', needs, paused_until, fault: `${why}; ${WHY_IT_HANGS}` };
 }
 
 /** What an engine had before a ticket, and the label that it has had since. */
-interface Held extends Pick<TicketEngine, 'was'> {
+interface Relabelled extends Pick<TicketEngine, 'was'> {
   transit: string;
 }
 
@@ -89,7 +91,7 @@ interface Held extends Pick<TicketEngine, 'was'> {
  */
 export async function labelBack(
   control: WeightControl,
-  { was, transit, ...bound }: Held & Bound,
+  { was, transit, ...bound }: Relabelled & Bound,
 ): Promise<void> {
   if (was.label === null) return;
   const said = await control.said(bound);
@@ -109,7 +111,7 @@ export async function givenBack(
     closes,
     paused_until,
     signal,
-  }: Held & { closes: boolean; paused_until: number; signal: AbortSignal },
+  }: Relabelled & { closes: boolean; paused_until: number; signal: AbortSignal },
 ): Promise<Outcome> {
   if (was.state !== 'current')
     return await halfLoaded(control, {
@@ -146,13 +148,13 @@ export async function isOnlyFreed(
   const entry = before?.replicas[replica];
   // One that sleeps gets its memory first.
   if (entry === undefined || entry.needs === null || entry.slept !== null) return false;
-  const hold = await holdHalfLoaded(control, { signal });
+  const reach = await cutHalfLoaded(control, { signal });
   const { paused_until, needs } = entry;
-  if (hold !== 'held') {
-    const isLate = hold === 'hangs' && paused_until !== null && paused_until < commonMs();
+  if (reach !== 'answers') {
+    const isLate = reach === 'hangs' && paused_until !== null && paused_until < commonMs();
     if (isLate && needs !== 'restart')
       await note(policy, { replica, paused_until, needs: 'restart' });
-    const message = `${replica}: ${hold === 'hangs' ? WHY_IT_HANGS : 'it does not answer'}`;
+    const message = `${replica}: ${reach === 'hangs' ? WHY_IT_HANGS : 'it does not answer'}`;
     if (version !== null) throw refused(message);
     throw new Fault({ type: 'GenerationUnavailable', message, at: replica });
   }

@@ -44,7 +44,7 @@ interface Asking {
 }
 
 /**
- * A server that cannot be held refuses the whole update. One that does not answer is left out, and so is a joiner that is
+ * A server that cannot be paused refuses the whole update. One that does not answer is left out, as is a joiner that is
  * not what the others are. A trainer's own engines join with its job: nothing but its transfer gives them weights.
  */
 export async function askEngines(policy: PolicyService, asking: Asking): Promise<Seen> {

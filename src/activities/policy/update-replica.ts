@@ -15,7 +15,7 @@ import type { Admission } from './admit-joiner.js';
 import { admit, asAdmitted, controlOf, examineLoaded } from './admit-joiner.js';
 import type { LoadableAdapter } from './bring-adapter.js';
 import { adapterTo, bringAdapter, NO_BASE, putAdapter } from './bring-adapter.js';
-import { isOnlyFreed, halfLoaded, holdHalfLoaded } from './half-loaded.js';
+import { isOnlyFreed, halfLoaded, cutHalfLoaded } from './half-loaded.js';
 import { viewOf } from '../../model/policy/view.js';
 import { policyOf, refused } from './policy-view.js';
 import { worstOf } from './probe.js';
@@ -255,7 +255,7 @@ async function takeThrough(work: Work & Pick<Admission, 'identity'>): Promise<Up
 /** For weights alone. What a transfer has left in it is closed only then. */
 async function giveMemory({ control, signal }: Work, bound: Bound): Promise<void> {
   await control.wakeUp('weights', bound);
-  await holdHalfLoaded(control, { signal });
+  await cutHalfLoaded(control, { signal });
 }
 
 /** Runs a phase if it is still this attempt's, within the pause; names the phase that failed. */
@@ -297,8 +297,8 @@ async function probe({ control, manner, before }: Work, bound: Bound): Promise<v
   if (worst !== null) throw refused(worst);
 }
 
-/** After the attempt's own signal has ended, too. */
-const HOLD_MS = 30_000;
+/** For cutting an engine off, also after the attempt's own signal has ended. */
+const CUT_MS = 30_000;
 
 async function afterFailure(
   error: unknown,
@@ -324,7 +324,7 @@ async function afterFailure(
           why: message,
           closes: false,
           paused_until,
-          signal: AbortSignal.timeout(HOLD_MS),
+          signal: AbortSignal.timeout(CUT_MS),
         })
       : {
           state: (await release(control)) ? ('unknown' as const) : ('away' as const),
