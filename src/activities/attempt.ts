@@ -8,9 +8,9 @@ import type { Waiting } from './contract.js';
 import type { Bug } from './failure.js';
 import { bugIn, finalFailure, toFailure } from './failure.js';
 import { BACK_AFTER_MS, GaveWay } from './giving-way.js';
-import type { HoldClock, Asked, MayTell, Told } from './waits.js';
+import type { UnservedClock, Asked, MayTell, Told } from './waits.js';
 import {
-  createHoldClock,
+  createUnservedClock,
   askVisibly,
   createTelling,
   createWaitReporter,
@@ -44,7 +44,7 @@ export interface Attempt {
   /** All slots of its queue are taken in this process, so somebody may wait for one. */
   isCrowded: () => boolean;
   /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
-  isHeld: () => boolean;
+  isUnserved: () => boolean;
   /** Shows people where the rollout is: with each heartbeat, what this then says. */
   isAt: (place: () => Place) => void;
   /** The attempt before this one gave its slot to others while it waited. */
@@ -79,7 +79,7 @@ export interface AttemptDependencies {
 
 interface HeartbeatDetails extends Told {
   checkpoint: unknown;
-  /** How long it was held up, in all attempts. */
+  /** How long no replica served it, in all attempts. */
   held_ms: number;
   at?: Place;
   /** The error of our own code by which the attempt failed. */
@@ -111,9 +111,9 @@ export function createRunAttempt({
     // Every call of an attempt has it, and there may be many at once.
     setMaxListeners(0, signal);
     const before = (info.heartbeatDetails ?? {}) as Partial<HeartbeatDetails>;
-    const held = createHoldClock(before.held_ms ?? 0);
-    if (before.gave_way === true) held.count(before.holds === true);
-    const details = detailsAfter(before, held);
+    const unserved = createUnservedClock(before.held_ms ?? 0);
+    if (before.gave_way === true) unserved.count(before.holds === true);
+    const details = detailsAfter(before, unserved);
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
@@ -122,12 +122,12 @@ export function createRunAttempt({
     const beat = (): void => {
       context.heartbeat(details);
     };
-    const reportWaiting = createWaitReporter({ details, held, mayTell }, (waiting) => {
+    const reportWaiting = createWaitReporter({ details, unserved, mayTell }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
       return signalWaiting(workflow, waiting);
     });
-    const running: Running = { context, workflow, before, details, held, reportWaiting };
+    const running: Running = { context, workflow, before, details, unserved, reportWaiting };
     const leave = slots.enter(info.taskQueue);
     const heartbeat = setInterval(beat, (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3);
     try {
@@ -158,12 +158,12 @@ interface Running {
   workflow: Pick<Attempt, 'workflow_id' | 'run_id'>;
   before: Partial<HeartbeatDetails>;
   details: HeartbeatDetails;
-  held: HoldClock;
+  unserved: UnservedClock;
   reportWaiting: Attempt['reportWaiting'];
 }
 
 function attemptOf(
-  { context, workflow, before, details, held, reportWaiting }: Running,
+  { context, workflow, before, details, unserved, reportWaiting }: Running,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
 ): Attempt {
   const { info } = context;
@@ -172,7 +172,7 @@ function attemptOf(
     run_id: workflow.run_id,
     number: info.attempt,
     signal: context.cancellationSignal,
-    elapsed_ms: elapsedOf(info, held),
+    elapsed_ms: elapsedOf(info, unserved),
     lost_ms: lostOf(info),
     get checkpoint() {
       return details.checkpoint;
@@ -183,7 +183,7 @@ function attemptOf(
     reportWaiting,
     asks: (asked, answer) => askVisibly(asked, { answer, reportWaiting, silent_ms }),
     isCrowded: () => slots.areTaken(info.taskQueue),
-    isHeld: () => details.holds,
+    isUnserved: () => details.holds,
     hasGivenWay: before.gave_way === true,
     isAt: (place) => {
       Object.defineProperty(details, 'at', { get: place, enumerable: true, configurable: true });
@@ -198,10 +198,10 @@ function attemptOf(
 /** The last heartbeat tells the next attempt, and whoever asks, how this one has ended. */
 async function failureAfter(
   error: unknown,
-  { context, before, details, held, reportWaiting }: Running,
+  { context, before, details, unserved, reportWaiting }: Running,
 ): Promise<unknown> {
   if (error instanceof GaveWay) {
-    const held_ms = held.ms() + (details.holds ? BACK_AFTER_MS : 0);
+    const held_ms = unserved.ms() + (details.holds ? BACK_AFTER_MS : 0);
     context.heartbeat({ ...details, held_ms, gave_way: true });
     return toFailure(error);
   }
@@ -221,7 +221,7 @@ const detailsAfter = (
     holds = false,
     ...before
   }: Partial<HeartbeatDetails>,
-  held: HoldClock,
+  unserved: UnservedClock,
 ): HeartbeatDetails => ({
   waiting,
   since,
@@ -229,18 +229,18 @@ const detailsAfter = (
   holds,
   ...(before.gave_way && { waits_for: before.waits_for ?? null }),
   get held_ms() {
-    return held.ms();
+    return unserved.ms();
   },
 });
 
 /** Until this attempt both times are the server's, because this machine's clock may differ. */
 function elapsedOf(
   { scheduledTimestampMs, currentAttemptScheduledTimestampMs }: Info,
-  held: HoldClock,
+  unserved: UnservedClock,
 ): () => number {
   const waited_ms = currentAttemptScheduledTimestampMs - scheduledTimestampMs;
   const began = performance.now();
-  return () => waited_ms + performance.now() - began - held.ms();
+  return () => waited_ms + performance.now() - began - unserved.ms();
 }
 
 /** An attempt that fails says why in a last heartbeat. */

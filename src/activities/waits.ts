@@ -40,7 +40,7 @@ export interface Told {
   /** Number of tries at the last signal; 0: the workflow knows of no wait. */
   waiting: number;
   since: number | null;
-  /** The workflow knows that the rollout is held up. */
+  /** The workflow knows that no replica serves the rollout. */
   holds: boolean;
   /** While it waits, or when it has failed. */
   waits_for?: Waiting | null;
@@ -54,25 +54,25 @@ export const waitIn = (heartbeat: unknown): Waiting | null =>
 const NO_TRY = 0.5;
 
 /**
- * Signals only news: the wait begins, holds the rollout up, was tried twice as often, or is over. That it holds the
- * rollout up moves its deadline, so it is always told. The next heartbeat also has what was not told.
+ * Signals only news: the wait begins, was tried twice as often, or is over, or whether a replica serves has changed. The
+ * latter moves the deadline, so it is always told. The next heartbeat also has what was not told.
  */
 export function createWaitReporter(
-  { details, held, mayTell }: { details: Told; held: HoldClock; mayTell: MayTell },
+  { details, unserved, mayTell }: { details: Told; unserved: UnservedClock; mayTell: MayTell },
   signal: (waiting: Waiting | null) => Promise<void>,
 ): (waiting: Waiting | null) => Promise<void> {
   return async (waiting) => {
     const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
-    const holds = waiting?.holds === true;
-    held.count(holds);
+    const isUnserved = waiting?.holds === true;
+    unserved.count(isUnserved);
     const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
-    const movesDeadline = holds !== details.holds;
+    const movesDeadline = isUnserved !== details.holds;
     details.waits_for = waiting;
     if (waiting === null) details.since = null;
     if (!isNews && !movesDeadline) return;
     if (waiting !== null && !movesDeadline && !mayTell()) return;
     details.waiting = tries;
-    details.holds = holds;
+    details.holds = isUnserved;
     await signal(waiting);
   };
 }
@@ -165,20 +165,20 @@ export async function askVisibly<T>(
 
 /** Counts the time in which no replica serves the rollout. */
 
-export interface HoldClock {
+export interface UnservedClock {
   ms: () => number;
-  count: (isHeld: boolean) => void;
+  count: (isUnserved: boolean) => void;
 }
 
-export function createHoldClock(before_ms: number): HoldClock {
+export function createUnservedClock(before_ms: number): UnservedClock {
   let over_ms = before_ms;
   let since: number | null = null;
   const ms = (): number => over_ms + (since === null ? 0 : performance.now() - since);
   return {
     ms,
-    count: (isHeld) => {
+    count: (isUnserved) => {
       over_ms = ms();
-      since = isHeld ? performance.now() : null;
+      since = isUnserved ? performance.now() : null;
     },
   };
 }

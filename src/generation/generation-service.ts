@@ -196,7 +196,7 @@ export interface ReplicaRequest {
    */
   is_suspect?: boolean;
   /** Called while no replica serves: with the reason after one second, and with null when that is over. */
-  held?: (why: string | null) => void;
+  unserved?: (why: string | null) => void;
   /** For whom it is; absent: for none that shares. */
   sharer?: Sharer;
 }

@@ -70,7 +70,7 @@ export interface Waits {
   /** The replica may be paused, so it is asked before anything is sent. */
   mayBePaused?: boolean;
   /** No replica serves, with the reason; null: one does. */
-  held: (why: string | null) => void;
+  unserved: (why: string | null) => void;
   /** The replica is paused; null: that is over. */
   paused: (at: { service: string; message: string } | null) => Promise<void>;
   /** Asks the engine, whose silence `why` explains. */

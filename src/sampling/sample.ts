@@ -18,11 +18,11 @@ export async function sample(call: Call, means: Means): Promise<Outcome> {
   const is_generation = call.room > 0;
   try {
     return await pool.request(
-      { session_id, sharer, signal, is_generation, held: waits.held, proves },
+      { session_id, sharer, signal, is_generation, unserved: waits.unserved, proves },
       (service, lease) => {
         const { tape } = means;
         const { waited_s } = lease;
-        waits.held(null);
+        waits.unserved(null);
         return throughPauses(call, { tape, pool, waits, signal, service, lease, waited_s });
       },
     );

@@ -44,7 +44,7 @@ export async function playRollout(
 
   const ending = await untilEnd(async (limitTo) => {
     limits.onDeadline(limitTo);
-    view.onHold(limits.hold);
+    view.onUnserved(limits.unserved);
     // 1. Open the journal. The same activity plays for one turn slice if it can.
     const plan = playing.plan ?? (await opening());
     if (plan.progress.ended === null) {

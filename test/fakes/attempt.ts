@@ -13,7 +13,7 @@ export const attemptOf = (own: Partial<Attempt> = {}): Attempt => ({
   reportWaiting: () => Promise.resolve(),
   asks: (_, answer) => answer(),
   isCrowded: () => false,
-  isHeld: () => false,
+  isUnserved: () => false,
   isAt: () => undefined,
   hasGivenWay: false,
   warn: () => assert.fail('nothing to warn of'),

@@ -24,7 +24,7 @@ export const callOf = (given: Partial<Call> = {}): Call => ({
 
 /** Nobody watches. */
 export const UNWATCHED: Means['waits'] = {
-  held: () => undefined,
+  unserved: () => undefined,
   paused: () => Promise.resolve(),
   asks: (_, answer) => answer(),
 };

@@ -146,7 +146,7 @@ export function poolWithout(service: GenerationService): Pool {
     ...whole,
     request: (asked, run) => {
       if (!asked.is_generation) return whole.request(asked, run);
-      asked.held?.('all replicas are away');
+      asked.unserved?.('all replicas are away');
       return new Promise((_, reject) => {
         asked.signal.addEventListener(
           'abort',

@@ -125,7 +125,12 @@ describe('a worker', () => {
     const world = worker({ files: [] });
     const said: (string | null)[] = [];
     const waits = world.replicas.request(
-      { session_id: 's', signal: world.signal, is_generation: true, held: (why) => said.push(why) },
+      {
+        session_id: 's',
+        signal: world.signal,
+        is_generation: true,
+        unserved: (why) => said.push(why),
+      },
       ({ replica }) => Promise.resolve(replica),
     );
     await settled();

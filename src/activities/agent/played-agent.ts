@@ -37,7 +37,7 @@ export function playedAgent(
       append: async (entry) => {
         await journal.append(entry);
         // An earlier attempt may have said what it waits for, and this one may play for hours.
-        if (entry.kind === 'answer' && !playing.isHeld()) void playing.reportWaiting(null);
+        if (entry.kind === 'answer' && !playing.isUnserved()) void playing.reportWaiting(null);
       },
     },
     settings: callSettings({ rules, settings, dependencies }, inForce),

@@ -102,17 +102,17 @@ export function poolFor(settings: RolloutSettings, dependencies: Dependencies): 
 
 /** An attempt that waits for an engine to wake up, or for weights, may give its slot to others. */
 export function waitsOf(
-  { journal: { trajectory }, reportWaiting, asks, idles, isHeld, hasGivenWay }: Playing,
+  { journal: { trajectory }, reportWaiting, asks, idles, isUnserved, hasGivenWay }: Playing,
   { generation: { service } }: RolloutSettings,
 ): Waits {
   const call = generationCall(service);
   const moved_at = () => trajectory.standing.moved_at;
   return {
     mayBePaused: hasGivenWay,
-    held: (message) => {
+    unserved: (message) => {
       idles(message === null ? null : () => false);
       if (message !== null) void reportWaiting({ service, message, holds: true });
-      else if (isHeld()) void reportWaiting(null);
+      else if (isUnserved()) void reportWaiting(null);
     },
     paused: async (at) => {
       idles(at === null ? null : () => false);

@@ -55,10 +55,10 @@ const tokensOf = ({ playing }: Life, { turn }: PlayedCall): number =>
 /** A client that gave up earlier has not waited for us. */
 const SILENT_MS = 10_000;
 
-function sayIfSilent({ standing }: Life, { key, held, moved_ms }: PlayedCall): void {
+function sayIfSilent({ standing }: Life, { key, unserved, moved_ms }: PlayedCall): void {
   const silent = performance.now() - moved_ms;
-  if (held !== null && silent >= SILENT_MS)
-    standing.fails(key, `no replica served for ${Math.floor(silent / 1000)} s: ${held}`);
+  if (unserved !== null && silent >= SILENT_MS)
+    standing.fails(key, `no replica served for ${Math.floor(silent / 1000)} s: ${unserved}`);
 }
 
 function leave({ known, times }: Life, call: PlayedCall): void {

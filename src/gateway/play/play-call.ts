@@ -192,9 +192,9 @@ function meansOf({ playing, call, turn, signal }: Playing): Means {
         call.telling?.resumes();
         return waits.asks(why, answer);
       },
-      held: (why) => {
-        call.held = why;
-        waits.held(why);
+      unserved: (why) => {
+        call.unserved = why;
+        waits.unserved(why);
       },
     },
     signal,

@@ -76,7 +76,7 @@ export interface PlayedCall {
   telling: Telling | null;
   /** Since when no token has come (`performance.now`), and why no replica serves; null: one does. */
   moved_ms: number;
-  held: string | null;
+  unserved: string | null;
   /** Ends without an answer, until somebody asks again. */
   refusal: Refusal | null;
 }
@@ -94,7 +94,7 @@ export const newCall = (
   tries: 0,
   lingers: undefined,
   moved_ms: performance.now(),
-  held: null,
+  unserved: null,
   news: createNews(),
   release: () => undefined,
   ...given,

@@ -24,7 +24,7 @@ export interface Gate {
    * Reads the record, then waits for a place, and reports a wait that the gate causes. Throws `StoreFault`, and the
    * errors of the wait.
    */
-  pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'held'>): Promise<T>;
+  pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'unserved'>): Promise<T>;
 }
 
 /** It only says which replicas there are: their weights are the engines' own affair. */
@@ -87,9 +87,9 @@ export function createGate({
     serves: (replica) => isOne(replica, isServing),
     watch,
     fenceOf: (replica) => fenceIn(record, replica),
-    pass: async (wait, { held }) => {
+    pass: async (wait, { unserved }) => {
       await refresh();
-      return isClosed() ? await sayingWhy(wait, { held, clock, whyClosed }) : await wait();
+      return isClosed() ? await sayingWhy(wait, { unserved, clock, whyClosed }) : await wait();
     },
   };
 }
@@ -105,11 +105,11 @@ function fenceIn(record: PolicyRecord | null, replica: string): Fence | null {
 async function sayingWhy<T>(
   wait: () => Promise<T>,
   {
-    held,
+    unserved,
     clock,
     whyClosed,
   }: {
-    held: ReplicaRequest['held'] | undefined;
+    unserved: ReplicaRequest['unserved'] | undefined;
     clock: Clock;
     whyClosed: () => string | null;
   },
@@ -118,12 +118,12 @@ async function sayingWhy<T>(
   const cancel = clock.after(SILENT_MS, () => {
     const why = whyClosed();
     said.it = why !== null;
-    if (said.it) held?.(why);
+    if (said.it) unserved?.(why);
   });
   try {
     return await wait();
   } finally {
     cancel();
-    if (said.it) held?.(null);
+    if (said.it) unserved?.(null);
   }
 }

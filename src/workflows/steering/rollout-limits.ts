@@ -12,7 +12,7 @@ export interface LimitsSoFar {
   limits: LimitsChange;
   /**
    * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. It moves by the
-   * time in which the rollout was held up, since the deadline counts from there.
+   * time in which no replica served the rollout, since the deadline counts from there.
    */
   started_at: number;
 }
@@ -22,12 +22,12 @@ export interface RolloutLimits {
   change(limits: LimitsChange): void;
   /** Until the deadline, at least 1; Infinity: there is no plan yet, and nobody here knows it. */
   leftMs(): number;
-  /** From the beginning, without the time in which it was held up. */
+  /** From the beginning, without the time in which no replica served it. */
   spentMs(): number;
   /** Calls back with the time left whenever the deadline is set or moves, and with null: there is none meanwhile. */
   onDeadline: (limitTo: (left_ms: number | null) => void) => void;
   /** Time in which no replica serves does not count against the rollout. */
-  hold: (isHeld: boolean) => void;
+  unserved: (isUnserved: boolean) => void;
   /** True if the limit that failed an opening under the limits `given` has changed since, and there is time left. */
   mayOpenAgain(fault: string, given: LimitsChange): boolean;
   /** From here on updates are answered, and the timeout is known. */
@@ -64,7 +64,7 @@ export function createLimits(
     leftMs: () => leftUntil(deadline.after(timeoutMs() ?? requestedMs(requested)) ?? Infinity),
     spentMs: () => Math.max(0, Date.now() - deadline.startedAt()),
     onDeadline: deadline.onMoved,
-    hold: deadline.hold,
+    unserved: deadline.unserved,
     mayOpenAgain: (fault, given) =>
       changed !== given &&
       (fault === 'TimedOut'
@@ -91,14 +91,14 @@ interface Deadline {
   onMoved: (limitTo: (left_ms: number | null) => void) => void;
   /** To be called when the timeout may have changed. */
   move(): void;
-  hold: (isHeld: boolean) => void;
+  unserved: (isUnserved: boolean) => void;
 }
 
 /** `timeoutMs`: null while there is no timer, because the activity that opens the rollout watches the time. */
 function createDeadline(started_at: number, timeoutMs: () => number | null): Deadline {
   let limitTo: (left_ms: number | null) => void = () => undefined;
   let timer_ms: number | null = null;
-  let held_since: number | null = null;
+  let unserved_since: number | null = null;
   const after = (timeout_ms: number | null): number | null =>
     timeout_ms === null ? null : started_at + timeout_ms;
   const move = (): void => {
@@ -119,11 +119,11 @@ function createDeadline(started_at: number, timeoutMs: () => number | null): Dea
       moveAnyway();
     },
     move,
-    hold: (isHeld) => {
-      const since = held_since;
-      held_since = isHeld ? (since ?? Date.now()) : null;
-      if (isHeld && since === null) limitTo(null);
-      if (isHeld || since === null) return;
+    unserved: (isUnserved) => {
+      const since = unserved_since;
+      unserved_since = isUnserved ? (since ?? Date.now()) : null;
+      if (isUnserved && since === null) limitTo(null);
+      if (isUnserved || since === null) return;
       started_at += Date.now() - since;
       moveAnyway();
     },

@@ -28,7 +28,7 @@ import { forDisplay, onWaiting, waitingLine } from './waiting.js';
  */
 export interface RolloutView {
   /** Calls back when no replica serves the rollout, and when one serves it again. */
-  onHold(callback: (isHeld: boolean) => void): void;
+  onUnserved(callback: (isUnserved: boolean) => void): void;
   planned(plan: RolloutPlan): void;
   progressed(progress: TurnProgress): void;
   /** What it waits for as a look found it, beside what its own activities say. */
@@ -59,14 +59,14 @@ export function showRollout(): RolloutView {
     Object.assign(waits, now);
     show({ waiting: waits.said ?? waits.seen });
   };
-  let hold: (isHeld: boolean) => void = () => undefined;
-  onWaiting((said, holds) => {
+  let tell: (isUnserved: boolean) => void = () => undefined;
+  onWaiting((said, isUnserved) => {
     waitsFor({ said });
-    hold(holds);
+    tell(isUnserved);
   });
   return {
-    onHold: (callback) => {
-      hold = callback;
+    onUnserved: (callback) => {
+      tell = callback;
     },
     planned: (plan) => {
       facts = plan;
@@ -101,7 +101,7 @@ export function showRollout(): RolloutView {
 
 /** The view of a rollout without a workflow of its own: its journal shows it. */
 export const UNSEEN: RolloutView = {
-  onHold: () => undefined,
+  onUnserved: () => undefined,
   planned: () => undefined,
   progressed: () => undefined,
   seen: () => undefined,
