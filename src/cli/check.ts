@@ -3,7 +3,7 @@ import { pageStyle } from '../client/screen.js';
 import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
-import { stackHolder } from '../dev/folder-claim.js';
+import { stackClaimant } from '../dev/folder-claim.js';
 import { whatRuns } from '../dev/running-stack.js';
 import { stackFolder } from '../dev/up.js';
 import { describeError } from '../platform/errors.js';
@@ -65,7 +65,7 @@ async function check(file: string | undefined): Promise<Finding[]> {
   }
   dieOfInterrupt();
   const folder = stackFolder(file ?? DEFAULT_FILE);
-  const stack = (await stackHolder(folder)) && (await whatRuns(folder));
+  const stack = (await stackClaimant(folder)) && (await whatRuns(folder));
   return await checkDeployment(config, { env: process.env, file, stack: stack?.settings ?? null });
 }
 

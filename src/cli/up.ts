@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { findExample } from '../dev/example.js';
 import { endStack, join } from '../dev/join.js';
-import { howToUse, stackHolder } from '../dev/folder-claim.js';
+import { howToUse, stackClaimant } from '../dev/folder-claim.js';
 import { whatRuns } from '../dev/running-stack.js';
 import { stackFolder, up } from '../dev/up.js';
 import { plain } from '../platform/plain.js';
@@ -56,7 +56,7 @@ export async function upCommand(args: string[]): Promise<number> {
 /** How another terminal reaches the stack that runs. */
 async function printLines(config: string): Promise<number> {
   const folder = stackFolder(config);
-  const running = (await stackHolder(folder)) === null ? null : await whatRuns(folder);
+  const running = (await stackClaimant(folder)) === null ? null : await whatRuns(folder);
   if (running === null) {
     console.error(plain(`No stack runs with ${folder}.`));
     return 1;

@@ -1,8 +1,8 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Holder } from '../platform/claim.js';
-import { claimFile, describeHolder, holderOf } from '../platform/claim.js';
+import type { Claimant } from '../platform/claim.js';
+import { claimFile, claimantOf, describeClaimant } from '../platform/claim.js';
 import type { RunningStack } from './running-stack.js';
 import { forgetRunning, whatRuns } from './running-stack.js';
 import type { ProcessIdentity } from '../platform/process/identity.js';
@@ -23,7 +23,7 @@ export async function claimFolder(
   // A database with all inputs and results, logs, journals: private to the user.
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const claim = await claimFile(lockIn(folder));
-  if (claim.release === null) throw await taken(folder, claim.holder);
+  if (claim.release === null) throw await taken(folder, claim.claimant);
   const note = path.join(folder, 'temporal-server.json');
   try {
     // What an earlier stack said of itself.
@@ -47,7 +47,8 @@ export async function claimFolder(
 }
 
 /** The process whose stack has the folder; null: none. */
-export const stackHolder = (folder: string): Promise<Holder | null> => holderOf(lockIn(folder));
+export const stackClaimant = (folder: string): Promise<Claimant | null> =>
+  claimantOf(lockIn(folder));
 
 /** The stack that runs beside this temporal.yaml, or that has written it, with its server at this address. */
 export async function stackAt(
@@ -57,7 +58,7 @@ export async function stackAt(
   const beside = path.dirname(path.resolve(file));
   for (const folder of [path.join(beside, '.rollouts'), beside]) {
     const running = await whatRuns(folder);
-    if (running?.address === address && (await stackHolder(folder)) !== null) return running;
+    if (running?.address === address && (await stackClaimant(folder)) !== null) return running;
   }
   return null;
 }
@@ -69,10 +70,10 @@ const TAKEN = 'ERR_FOLDER_TAKEN';
 export const isTaken = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === TAKEN;
 
-async function taken(folder: string, holder: Holder): Promise<Error> {
+async function taken(folder: string, claimant: Claimant): Promise<Error> {
   const running = await whatRuns(folder);
   const text = [
-    `A local stack runs already with ${folder} (${describeHolder(holder)}).`,
+    `A local stack runs already with ${folder} (${describeClaimant(claimant)}).`,
     'End it with Ctrl-C, or with temporal-rollout up --end; or use it.',
     ...(running === null ? ['It starts at this moment.'] : howToUse(running)),
   ].join('\n');

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeHolder } from '../platform/claim.js';
-import { isTaken, stackHolder } from './folder-claim.js';
+import { describeClaimant } from '../platform/claim.js';
+import { isTaken, stackClaimant } from './folder-claim.js';
 import type { RunningStack } from './running-stack.js';
 import { whatRuns } from './running-stack.js';
 import type { UpOptions } from './up.js';
@@ -31,22 +31,22 @@ export async function join(options: JoinOptions): Promise<number> {
   const began = performance.now();
   let isSaid = false;
   for (;;) {
-    const holder = await stackHolder(folder);
-    if (holder === null) {
+    const claimant = await stackClaimant(folder);
+    if (claimant === null) {
       const code = await startUnlessTaken(options);
       if (code !== null) return code;
       continue;
     }
-    if (holder.host !== hostname()) throw ofAnotherHost(folder, describeHolder(holder));
+    if (claimant.host !== hostname()) throw ofAnotherHost(folder, describeClaimant(claimant));
     const running = await whatRuns(folder);
-    if (running?.pid === holder.pid) {
+    if (running?.pid === claimant.pid) {
       checkEngine(running, { engine, folder });
       if (!keep || (await isKept(folder, running))) return 0;
     }
     if (!isSaid && performance.now() - began > SAY_AFTER_MS) {
       isSaid = true;
       console.log(
-        `Waiting for ${describeHolder(holder)}, which starts or ends the stack of ${folder}`,
+        `Waiting for ${describeClaimant(claimant)}, which starts or ends the stack of ${folder}`,
       );
     }
     await sleep(LOOK_MS);
@@ -87,9 +87,9 @@ function checkEngine(
   );
 }
 
-const ofAnotherHost = (folder: string, holder: string): Error =>
+const ofAnotherHost = (folder: string, claimant: string): Error =>
   new Error(
-    `The stack of ${folder} belongs to ${holder}, which cannot be reached from here: give another folder; ` +
+    `The stack of ${folder} belongs to ${claimant}, which cannot be reached from here: give another folder; ` +
       `or, if that host is gone, remove ${path.join(folder, 'stack.lock')}`,
   );
 
@@ -98,15 +98,15 @@ const ENDS_WITHIN_MS = 30_000;
 /** Ends the stack that runs in the folder of this temporal.yaml, if there is one. */
 export async function endStack(config: string): Promise<number> {
   const folder = stackFolder(config);
-  const holder = await stackHolder(folder);
-  if (holder === null) {
+  const claimant = await stackClaimant(folder);
+  if (claimant === null) {
     console.log(`No stack runs with ${folder}.`);
     return 0;
   }
-  if (holder.host !== hostname()) throw ofAnotherHost(folder, describeHolder(holder));
-  process.kill(holder.pid, 'SIGTERM');
+  if (claimant.host !== hostname()) throw ofAnotherHost(folder, describeClaimant(claimant));
+  process.kill(claimant.pid, 'SIGTERM');
   for (const until = performance.now() + ENDS_WITHIN_MS; performance.now() < until;) {
-    if ((await stackHolder(folder))?.token !== holder.token) {
+    if ((await stackClaimant(folder))?.token !== claimant.token) {
       console.log(
         `The stack of ${folder} has ended. Batches that had not go on when the next one starts.`,
       );
@@ -115,6 +115,6 @@ export async function endStack(config: string): Promise<number> {
     await sleep(LOOK_MS);
   }
   throw new Error(
-    `The stack of ${folder} (${describeHolder(holder)}) has not ended within ${ENDS_WITHIN_MS / 1000} s: kill -9 ${holder.pid}`,
+    `The stack of ${folder} (${describeClaimant(claimant)}) has not ended within ${ENDS_WITHIN_MS / 1000} s: kill -9 ${claimant.pid}`,
   );
 }

@@ -2,7 +2,7 @@ import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { isFull, replaceFile } from '../platform/files.js';
 
-/** What a running stack says of itself, in `stack.json` of its folder. Whoever holds the folder's claim writes it. */
+/** What a running stack says of itself, in `stack.json` of its folder. Whoever has claimed the folder writes it. */
 export interface RunningStack {
   /** Process of `temporal-rollout up`. */
   pid: number;

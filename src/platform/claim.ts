@@ -6,8 +6,8 @@ import type { ProcessIdentity } from './process/identity.js';
 import { identify, isAlive } from './process/identity.js';
 import { readWhole } from './regular-file.js';
 
-/** The process that holds a claim, as the claim's file names it. */
-export interface Holder extends ProcessIdentity {
+/** The process that has a claim, as the claim's file names it. */
+export interface Claimant extends ProcessIdentity {
   host: string;
   /** Makes each claim's text unique. */
   token: string;
@@ -16,14 +16,14 @@ export interface Holder extends ProcessIdentity {
 export type Claim =
   | { release: () => Promise<void> }
   /** The file belongs to a living process, or to a process of another host, which cannot be checked from here. */
-  | { release: null; holder: Holder };
+  | { release: null; claimant: Claimant };
 
 /** `process 12`, with the host if it is another one. */
-export const describeHolder = ({ pid, host }: Holder): string =>
+export const describeClaimant = ({ pid, host }: Claimant): string =>
   `process ${pid}${host === hostname() ? '' : ` of host ${host}`}`;
 
-/** Who holds `file`; null: nobody, or a process of this host that has ended. */
-export async function holderOf(file: string): Promise<Holder | null> {
+/** Who has claimed `file`; null: nobody, or a process of this host that has ended. */
+export async function claimantOf(file: string): Promise<Claimant | null> {
   const text = await readClaim(file);
   return text === null || (await isStale(text)) ? null : parse(text);
 }
@@ -32,20 +32,20 @@ const ROUNDS = 50;
 const AGAIN_MS = 20;
 
 /**
- * Claims `file` for this process: at most one living process of this host holds it. A dead holder's claim is taken
- * over, by exactly one of those that try. On a shared file system the claim of another host holds until someone
+ * Claims `file` for this process: at most one living process of this host has it. A dead claimant's claim is taken
+ * over, by exactly one of those that try. On a shared file system the claim of another host stays until someone
  * removes the file.
  */
 export async function claimFile(file: string): Promise<Claim> {
   const token = randomUUID();
-  const mine: Holder = { ...(await identify(process.pid)), host: hostname(), token };
+  const mine: Claimant = { ...(await identify(process.pid)), host: hostname(), token };
   const text = JSON.stringify(mine);
   // The claim gets its final name only after it is written, so no reader sees half of it.
   const draft = `${file}.${token.slice(0, 8)}`;
   await writeFile(draft, text, { mode: 0o600 });
   try {
     const other = await acquire(file, draft);
-    if (other !== null) return { release: null, holder: parse(other) ?? UNREADABLE };
+    if (other !== null) return { release: null, claimant: parse(other) ?? UNREADABLE };
   } finally {
     await rm(draft, { force: true });
   }
@@ -57,20 +57,20 @@ export async function claimFile(file: string): Promise<Claim> {
 }
 
 /**
- * Links the draft to the claim's name once no living process has it. Returns the holder's text, or null if this process
- * is now the holder.
+ * Links the draft to the claim's name once no living process has it. Returns the claimant's text, or null if this process
+ * is now the claimant.
  */
 async function acquire(file: string, draft: string): Promise<string | null> {
-  let held = '';
+  let last = '';
   for (let round = 0; round < ROUNDS; round++) {
     if (await isLinked(draft, file)) return null;
     const text = await readClaim(file);
     if (text === null) continue;
-    held = text;
+    last = text;
     if (!(await isStale(text))) return text;
     await removeStale(file, { text, draft });
   }
-  return held;
+  return last;
 }
 
 /**
@@ -109,11 +109,11 @@ async function isLinked(draft: string, file: string): Promise<boolean> {
   }
 }
 
-const UNREADABLE: Holder = { pid: 0, command: '', started: null, host: hostname(), token: '' };
+const UNREADABLE: Claimant = { pid: 0, command: '', started: null, host: hostname(), token: '' };
 
-function parse(text: string): Holder | null {
+function parse(text: string): Claimant | null {
   try {
-    const value = JSON.parse(text) as Partial<Record<keyof Holder, unknown>> | null;
+    const value = JSON.parse(text) as Partial<Record<keyof Claimant, unknown>> | null;
     const { pid, command, started = null, host, token = '' } = value ?? {};
     if (typeof pid !== 'number' || typeof command !== 'string' || typeof host !== 'string')
       return null;
@@ -126,6 +126,6 @@ function parse(text: string): Holder | null {
 const startOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 async function isStale(text: string): Promise<boolean> {
-  const holder = parse(text);
-  return holder === null || (holder.host === hostname() && !(await isAlive(holder)));
+  const claimant = parse(text);
+  return claimant === null || (claimant.host === hostname() && !(await isAlive(claimant)));
 }

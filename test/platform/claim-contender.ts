@@ -12,7 +12,7 @@ process.on('message', (order: { claim: string } | 'release') => {
     }
     const claim = await claimFile(order.claim);
     if (claim.release !== null) ({ release } = claim);
-    process.send?.(claim.release === null ? 'refused' : 'held');
+    process.send?.(claim.release === null ? 'refused' : 'claimed');
   })();
 });
 process.send?.('ready');

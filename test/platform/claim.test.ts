@@ -25,7 +25,7 @@ async function deadClaim(): Promise<string> {
   return JSON.stringify({ ...before, host: hostname(), token: 'dead' });
 }
 
-async function held(file: string): Promise<{ release: () => Promise<void> }> {
+async function claimed(file: string): Promise<{ release: () => Promise<void> }> {
   const claim = await claimFile(file);
   assert.ok(claim.release !== null, 'expected the claim');
   return claim;
@@ -34,7 +34,7 @@ async function held(file: string): Promise<{ release: () => Promise<void> }> {
 async function refused(file: string): Promise<{ pid: number; host: string }> {
   const claim = await claimFile(file);
   assert.ok(claim.release === null, 'expected a refusal');
-  return claim.holder;
+  return claim.claimant;
 }
 
 async function next(child: ChildProcess): Promise<unknown> {
@@ -45,10 +45,10 @@ async function next(child: ChildProcess): Promise<unknown> {
 describe('a claim has one living holder', () => {
   test('the second claimant learns who has it, and gets it once it is given back', async (t) => {
     const file = await fileFor(t);
-    const first = await held(file);
+    const first = await claimed(file);
     assert.equal((await refused(file)).pid, process.pid);
     await first.release();
-    await (await held(file)).release();
+    await (await claimed(file)).release();
     assert.deepEqual(await readdir(path.dirname(file)), []);
   });
 
@@ -71,11 +71,11 @@ describe('a claim has one living holder', () => {
       const file = path.join(folder, `${round}.lock`);
       await writeFile(file, dead);
       const answers = await Promise.all(contenders.map((child) => tell(child, { claim: file })));
-      const holders = answers.filter((answer) => answer === 'held').length;
-      assert.equal(holders, 1, `round ${round}: ${answers.join(', ')}`);
-      const holder = contenders[answers.indexOf('held')];
-      assert.ok(holder !== undefined);
-      await tell(holder, 'release');
+      const claimants = answers.filter((answer) => answer === 'claimed').length;
+      assert.equal(claimants, 1, `round ${round}: ${answers.join(', ')}`);
+      const claimant = contenders[answers.indexOf('claimed')];
+      assert.ok(claimant !== undefined);
+      await tell(claimant, 'release');
     }
     assert.deepEqual(await readdir(folder), [], 'nothing is left behind');
   });
@@ -90,7 +90,7 @@ describe('a claim has one living holder', () => {
     assert.equal((await refused(file)).pid, child.pid);
     child.kill('SIGKILL');
     await once(child, 'exit');
-    const { release } = await held(file);
+    const { release } = await claimed(file);
     assert.equal((JSON.parse(await readFile(file, 'utf8')) as { pid: number }).pid, process.pid);
     await release();
   });
@@ -98,13 +98,13 @@ describe('a claim has one living holder', () => {
   test('an earlier process with this one’s id and command, as in a container that was started again, is dead', async (t) => {
     const file = await fileFor(t);
     await writeFile(file, await deadClaim());
-    await (await held(file)).release();
+    await (await claimed(file)).release();
   });
 
   test('half a claim has no holder', async (t) => {
     const file = await fileFor(t);
     await writeFile(file, '{"pid":');
-    await (await held(file)).release();
+    await (await claimed(file)).release();
   });
 
   test('the claim of another host holds', async (t) => {
@@ -120,13 +120,13 @@ describe('a claim has one living holder', () => {
     await writeFile(file, dead);
     const digest = createHash('sha256').update(dead).digest('hex').slice(0, 12);
     await writeFile(`${file}.${digest}.stale`, dead.replace('"dead"', '"another"'));
-    await (await held(file)).release();
+    await (await claimed(file)).release();
     assert.deepEqual(await readdir(path.dirname(file)), []);
   });
 
   test('giving a claim back removes no other one', async (t) => {
     const file = await fileFor(t);
-    const { release } = await held(file);
+    const { release } = await claimed(file);
     await writeFile(file, 'another’s');
     await release();
     assert.equal(await readFile(file, 'utf8'), 'another’s');

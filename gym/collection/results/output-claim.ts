@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import path from 'node:path';
-import type { Holder } from '../../../src/platform/claim.js';
-import { claimFile, describeHolder } from '../../../src/platform/claim.js';
+import type { Claimant } from '../../../src/platform/claim.js';
+import { claimFile, describeClaimant } from '../../../src/platform/claim.js';
 
 /**
  * One process at a time writes a collection's files. Claims them by a file beside the output; returns a function that
@@ -12,19 +12,19 @@ export async function claimOutput(files: {
   claim_file: string;
 }): Promise<() => Promise<void>> {
   const claim = await claimFile(files.claim_file);
-  if (claim.release === null) throw taken(claim.holder, files);
+  if (claim.release === null) throw taken(claim.claimant, files);
   return claim.release;
 }
 
 function taken(
-  holder: Holder,
+  claimant: Claimant,
   { output, claim_file }: { output: string; claim_file: string },
 ): Error {
   const ifGone =
-    holder.host === hostname()
+    claimant.host === hostname()
       ? '.'
       : `; if it is gone for good, remove ${path.relative('', claim_file)}.`;
   return new Error(
-    `${describeHolder(holder)} is collecting into ${output}: two would write each result twice. Wait for it or end it${ifGone}`,
+    `${describeClaimant(claimant)} is collecting into ${output}: two would write each result twice. Wait for it or end it${ifGone}`,
   );
 }
