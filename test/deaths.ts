@@ -108,8 +108,8 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
     ],
     'Its calls go to the worker that plays on, whichever worker they reach.': [
-      'test/gateway/holders.test.ts › is led to no frozen worker, and to no program that has got its port',
-      'test/gateway/holder-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
+      'test/gateway/answerers.test.ts › is led to no frozen worker, and to no program that has got its port',
+      'test/gateway/answerer-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
       `${LONG}/agent-frozen.test.ts › were answered by other workers than the ones they asked, and by another one after the freeze`,
     ],
     'Its next append or sync finds the other claim: it fails as `StoreFault` and reports nothing.':

@@ -89,28 +89,28 @@ export interface PlayedAgent {
 }
 
 /** Which worker answers which rollout, as all workers of a store know it. */
-export interface Holders {
+export interface Answerers {
   /**
    * Says that this one does. Throws a `StoreFault` if `stillOurs` does: who has lost the journal never stands after its
    * successor.
    */
-  take: (rollout_id: string, holder: NewHolder) => Promise<void>;
+  take: (rollout_id: string, answerer: NewAnswerer) => Promise<void>;
   /** The newest; null: none is known. */
-  find: (rollout_id: string) => Promise<HolderFact | null>;
+  find: (rollout_id: string) => Promise<AnswererFact | null>;
   /** The rollout is over: its programs ask no more. */
-  leave: (rollout_id: string, holder: HolderFact) => Promise<void>;
+  leave: (rollout_id: string, answerer: AnswererFact) => Promise<void>;
   /** Its journal has an end. */
   isOver: (rollout_id: string) => Promise<boolean>;
 }
 
-export interface HolderFact {
+export interface AnswererFact {
   /** The URL of its gateway, without `/v1`. */
   url: string;
   /** The writer of the journal. */
   writer: string;
 }
 
-export interface NewHolder extends HolderFact {
+export interface NewAnswerer extends AnswererFact {
   /** Throws if the journal is another's. */
   stillOurs: () => Promise<void>;
 }

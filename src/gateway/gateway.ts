@@ -1,6 +1,6 @@
-import type { AgentSession, Gateway, Holders } from './agent-session.js';
+import type { AgentSession, Answerers, Gateway } from './agent-session.js';
 import { createBodies } from './request/bodies.js';
-import { createHolder } from './request/holder.js';
+import { createSessions } from './request/sessions.js';
 import { keyOf } from './request/key.js';
 import { createNeighbours } from './request/neighbours.js';
 import { createRequestReader } from './request/request-reader.js';
@@ -24,7 +24,7 @@ export interface GatewayOptions {
   /** The secret of the keys. */
   secret: string;
   /** Who answers what other workers play; null: there are none. */
-  holders?: Holders | null;
+  answerers?: Answerers | null;
   times?: Partial<GatewayTimes>;
 }
 
@@ -34,15 +34,15 @@ export async function createGateway({
   advertise = null,
   direct = null,
   secret,
-  holders = null,
+  answerers = null,
   times: given,
 }: GatewayOptions): Promise<Gateway> {
   const times = { ...TIMES, ...given };
   const neighbours = createNeighbours();
-  const holder = createHolder(secret, { holders, neighbours, url: () => url });
+  const sessions = createSessions(secret, { answerers, neighbours, url: () => url });
   const requests = createRequestReader();
   const answering = { bodies: createBodies(), requests, times };
-  const listener = await openListener(listen, createRoutes({ ...answering, holder }));
+  const listener = await openListener(listen, createRoutes({ ...answering, sessions }));
   const base_url = `${rootOf(advertise ?? listener.url)}/v1`;
   const url = rootOf(direct ?? advertise ?? listener.url);
   /** Each cuts the doors of one life. */
@@ -51,11 +51,11 @@ export async function createGateway({
     base_url,
     open: async (playing) => {
       const { rollout_id, journal } = playing;
-      const held = { url, writer: journal.writer };
-      await holders?.take(rollout_id, { ...held, stillOurs: () => journal.sync() });
+      const own = { url, writer: journal.writer };
+      await answerers?.take(rollout_id, { ...own, stillOurs: () => journal.sync() });
       const session = createSession(playing, times);
       const { life, writer, overstays, broken, ourFault, misfit, end } = session;
-      holder.put(session);
+      sessions.put(session);
       const { serve, shut } = doorsOf(session, { answering, open });
       return {
         base_url,
@@ -66,15 +66,15 @@ export async function createGateway({
         ourFault,
         misfit,
         end: async (why) => {
-          holder.leave(session, why);
+          sessions.leave(session, why);
           await end(why);
           shut();
-          if (why === 'over') await holders?.leave(rollout_id, held);
+          if (why === 'over') await answerers?.leave(rollout_id, own);
         },
       };
     },
     close: async () => {
-      await holder.close();
+      await sessions.close();
       for (const shut of open) shut();
       await listener.close();
       await neighbours.close();
@@ -86,13 +86,13 @@ export async function createGateway({
 /** Who reaches a door has no other life's. */
 function doorsOf(
   session: Session,
-  { answering, open }: { answering: Omit<Routing, 'holder'>; open: Set<() => void> },
+  { answering, open }: { answering: Omit<Routing, 'sessions'>; open: Set<() => void> },
 ): Pick<AgentSession, 'serve'> & { shut: () => void } {
   const only = {
     here: () => session,
     answererOf: () => Promise.resolve(session.ending() ?? session),
   };
-  const answer = createRoutes({ ...answering, holder: only });
+  const answer = createRoutes({ ...answering, sessions: only });
   const doors: (() => void)[] = [];
   const shut = (): void => {
     for (const cut of doors) cut();

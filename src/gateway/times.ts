@@ -1,8 +1,8 @@
 /** How long the gateway waits for what. */
 export interface GatewayTimes {
   /**
-   * How long a call without a holder waits for one, in silence: headers of a stream would rule the redirect out, and some
-   * clients take 102 for the answer.
+   * How long a call that nobody answers waits for somebody, in silence: headers of a stream would rule the redirect
+   * out, and some clients take 102 for the answer.
    */
   parked_ms: number;
   /** How long a call goes on without a connection. */

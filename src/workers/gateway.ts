@@ -1,4 +1,4 @@
-import { createHolders } from '../activities/agent/holder-facts.js';
+import { createAnswerers } from '../activities/agent/answerer-facts.js';
 import type { Gateway } from '../gateway/agent-session.js';
 import { createGateway } from '../gateway/gateway.js';
 import { keepSecret, readSecret } from '../platform/secrets.js';
@@ -33,9 +33,9 @@ export async function openGateway(
           setting: 'worker.gateway.secret_env',
         });
   keepSecret(secret);
-  const holders = createHolders(store);
+  const answerers = createAnswerers(store);
   try {
-    return await createGateway({ listen, advertise, direct, secret, holders });
+    return await createGateway({ listen, advertise, direct, secret, answerers });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`worker.gateway.listen: cannot listen on ${listen}: ${why}`, { cause });

@@ -1,5 +1,5 @@
 /**
- * Attacks on lives: programs, holders and engines that end in the middle. By their numbers in the design.
+ * Attacks on lives: programs, workers and engines that end in the middle. By their numbers in the design.
  *
  * 9, 10 and 19 are in `attacks-on-workers.test.ts`, 22 (the verifier is away) in `test/long/agent.test.ts`, 23 (Temporal
  * loses its database) in `test/long/agent-database.test.ts`. 24 is of tools in a loop of ours: there are none.
@@ -21,7 +21,7 @@ const statuses = ({ journal: { trajectory } }: Life) =>
   pathsOf(trajectory, rulesOf(trajectory)).status;
 
 describe('attack', () => {
-  test('1: of two holders the old one says nothing more, and the new one goes on', async (t) => {
+  test('1: of two workers the old one says nothing more, and the new one goes on', async (t) => {
     const { open, requests } = await gatewayBed(t, SLOW);
     const before = await open();
     const body = { ...says(LONG), stream: true };
@@ -48,7 +48,7 @@ describe('attack', () => {
       .filter((event) => event.includes('"delta"'));
     const all = eventsIn(again.text).split('\n\n');
     assert.deepEqual(said, all.slice(0, said.length));
-    assert.ok(said.length < all.length, 'the old holder went on to the end');
+    assert.ok(said.length < all.length, 'the old worker went on to the end');
     assert.ok(requests[1]!.prompt_ids.length >= requests[0]!.prompt_ids.length + inherited);
     assert.notEqual(await before.session.broken, null);
   });
@@ -164,7 +164,7 @@ describe('attack', () => {
     );
   });
 
-  test('30: a key names the writer of its life line: that of another holder is none', async (t) => {
+  test('30: a key names the writer of its life line: that of another worker is none', async (t) => {
     const { open } = await gatewayBed(t);
     const first = await open();
     await kill(first);

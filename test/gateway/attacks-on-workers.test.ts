@@ -1,7 +1,7 @@
 /** Attacks on workers and weights, by their numbers in the design: a gateway that is killed, updates between two tries. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createHolders } from '../../src/activities/agent/holder-facts.js';
+import { createAnswerers } from '../../src/activities/agent/answerer-facts.js';
 import { Fault } from '../../src/model/faults.js';
 import { erraticEngine } from '../fakes/erratic-engine.js';
 import type { ScriptedReply } from '../fakes/scripted-service.js';
@@ -58,8 +58,8 @@ const labelled = ({ journal: { trajectory } }: Life): string[] =>
 describe('attack', () => {
   test('9: a gateway is killed in a stream: another one gives it from its first token, and goes on', async (t) => {
     const { store } = await temporaryStore(t);
-    const holders = createHolders(store);
-    const options = { store, holders, simulator: { tokens_per_second: 400 } };
+    const answerers = createAnswerers(store);
+    const options = { store, answerers, simulator: { tokens_per_second: 400 } };
     const [one, other] = [await gatewayBed(t, options), await gatewayBed(t, options)];
     const before = await one.open();
     const heard = await askInPart(before, { body: says(LONG), characters: 2000 });

@@ -1,7 +1,7 @@
 import type { Bodies, Body } from './bodies.js';
 import { bytesOf } from './body.js';
 import { askedAgain } from '../deliver/delivery.js';
-import type { Holder } from './holder.js';
+import type { Sessions } from './sessions.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
 import { NAME } from './neighbours.js';
@@ -18,7 +18,7 @@ import type { GatewayTimes } from '../times.js';
 /** Which request gets what: from its path and key to who answers it. */
 
 export interface Routing {
-  holder: Pick<Holder, 'answererOf' | 'here'>;
+  sessions: Pick<Sessions, 'answererOf' | 'here'>;
   bodies: Bodies;
   requests: RequestReader;
   times: GatewayTimes;
@@ -43,7 +43,7 @@ function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refus
   if (!request.complete) request.resume();
 }
 
-async function route(exchange: Exchange, { holder, ...answering }: Routing): Promise<void> {
+async function route(exchange: Exchange, { sessions, ...answering }: Routing): Promise<void> {
   const { request, response } = exchange;
   const { method: said = '', url = '/' } = request;
   const { key, path } = keyIn(pathOf(url), request.headers);
@@ -56,14 +56,14 @@ async function route(exchange: Exchange, { holder, ...answering }: Routing): Pro
   const isChat = named === 'POST /v1/chat/completions';
   if (!isChat && named !== 'GET /v1/models') {
     const refusal = noRoute(`${said} ${path}`);
-    holder.here(key)?.misfits(refusal);
+    sessions.here(key)?.misfits(refusal);
     throw new Refused(refusal);
   }
   const gone = new AbortController();
   response.once('close', () => {
     gone.abort(new Error('the client has gone'));
   });
-  const answerer = await holder.answererOf(key, {
+  const answerer = await sessions.answererOf(key, {
     ms: answering.times.parked_ms,
     signal: gone.signal,
   });
@@ -91,7 +91,7 @@ const models = ({ playing }: Session): object => ({
   data: [{ id: playing.generation().model, object: 'model', created: 0, owned_by: 'policy' }],
 });
 
-type Chat = Omit<Routing, 'holder'> & { session: Session; gone: AbortSignal };
+type Chat = Omit<Routing, 'sessions'> & { session: Session; gone: AbortSignal };
 
 async function chat(exchange: Exchange, { bodies, ...chatting }: Chat): Promise<void> {
   const body = bodies.open(chatting.session);

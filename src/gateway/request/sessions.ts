@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Holders } from '../agent-session.js';
+import type { Answerers } from '../agent-session.js';
 import { addressIn, type Address } from './key.js';
 import type { Neighbours } from './neighbours.js';
 import { createNews } from '../news.js';
@@ -8,12 +8,12 @@ import type { Refusal } from './refusals.js';
 import type { Session } from '../session.js';
 
 /** Whose key it is: a life that this process answers, one of another worker, or one that nobody answers now. */
-export interface Holder {
+export interface Sessions {
   put: (session: Session) => void;
   leave: (session: Session, why: 'over' | 'moved') => void;
-  /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
   /** The session of this process; null: none. */
   here: (key: string | null) => Session | null;
+  /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
   answererOf: (key: string | null, wait: { ms: number; signal: AbortSignal }) => Promise<Answerer>;
   close: () => Promise<void>;
 }
@@ -46,25 +46,25 @@ const AWAY: Refusal = {
 /** Rollouts that have ended, as long as their programs may ask. */
 const MOST_ENDED = 10_000;
 
-/** Between two looks for a holder at another worker: the first of them, and the longest. */
+/** Between two looks for an answerer at another worker: the first of them, and the longest. */
 const LOOK_MS = { first: 100, longest: 1000 };
 
 interface Others {
   /** null: there are no other workers. */
-  holders: Holders | null;
+  answerers: Answerers | null;
   neighbours: Pick<Neighbours, 'answers'>;
   /** The URL of this process. */
   url: () => string;
 }
 
-export function createHolder(secret: string, others: Others): Holder {
-  const sessions = new Map<string, Session>();
+export function createSessions(secret: string, others: Others): Sessions {
+  const byRollout = new Map<string, Session>();
   /** By rollout, its last life. */
   const over = new Map<string, number>();
   const opened = createNews();
   const find = ({ rollout_id, life, writer }: Address): Session | Refusal => {
     if (life <= (over.get(rollout_id) ?? 0)) return ended('over');
-    const session = sessions.get(rollout_id);
+    const session = byRollout.get(rollout_id);
     if (session === undefined || life > session.life) return AWAY;
     if (life < session.life || writer !== session.writer) return DEAD;
     const ending = session.ending();
@@ -75,14 +75,14 @@ export function createHolder(secret: string, others: Others): Holder {
     put: (session) => {
       const { rollout_id } = session.playing;
       over.delete(rollout_id);
-      sessions.set(rollout_id, session);
+      byRollout.set(rollout_id, session);
       opened.tell();
     },
     leave: (session, why) => {
       const { rollout_id } = session.playing;
       // The next attempt of its life may have come to the same process already.
-      if (sessions.get(rollout_id) !== session) return;
-      sessions.delete(rollout_id);
+      if (byRollout.get(rollout_id) !== session) return;
+      byRollout.delete(rollout_id);
       if (why === 'over') over.set(rollout_id, session.life);
       for (const oldest of over.keys()) {
         if (over.size <= MOST_ENDED) break;
@@ -111,8 +111,8 @@ export function createHolder(secret: string, others: Others): Holder {
       }
     },
     close: async () => {
-      await Promise.all([...sessions.values()].map((session) => session.end('moved')));
-      sessions.clear();
+      await Promise.all([...byRollout.values()].map((session) => session.end('moved')));
+      byRollout.clear();
     },
   };
 }
@@ -120,13 +120,13 @@ export function createHolder(secret: string, others: Others): Holder {
 /** null: nobody whom this process can name. */
 async function answererElsewhere(
   rollout_id: string,
-  { holders, neighbours, url }: Others,
+  { answerers, neighbours, url }: Others,
 ): Promise<Elsewhere | Refusal | null> {
-  if (holders === null) return null;
-  const holder = await holders.find(rollout_id);
-  if (holder !== null && holder.url !== url() && (await neighbours.answers(holder.url)))
-    return { elsewhere: holder.url };
-  return (await holders.isOver(rollout_id)) ? ended('over') : null;
+  if (answerers === null) return null;
+  const answerer = await answerers.find(rollout_id);
+  if (answerer !== null && answerer.url !== url() && (await neighbours.answers(answerer.url)))
+    return { elsewhere: answerer.url };
+  return (await answerers.isOver(rollout_id)) ? ended('over') : null;
 }
 
 async function eitherOf(

@@ -1,7 +1,7 @@
 /** Which worker holds a rollout, as each store keeps it: another process reads what one has put. */
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { createHolders } from '../../src/activities/agent/holder-facts.js';
+import { createAnswerers } from '../../src/activities/agent/answerer-facts.js';
 import { createGateway } from '../../src/gateway/gateway.js';
 import { Fault } from '../../src/model/faults.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
@@ -22,29 +22,29 @@ onEachStore((openStore) => {
   const twoProcesses = async (t: TestContext) => {
     const { store, elsewhere } = await openStore(t);
     const other = elsewhere();
-    return { store, other, holders: createHolders(store), others: createHolders(other) };
+    return { store, other, answerers: createAnswerers(store), others: createAnswerers(other) };
   };
 
-  describe('the facts of holders', () => {
+  describe('the facts of answerers', () => {
     test('name the last attempt, and of many at once one', async (t) => {
-      const { holders, others } = await twoProcesses(t);
+      const { answerers, others } = await twoProcesses(t);
       const writers = Array.from({ length: 8 }, (_, n) => `w${n}`);
       await Promise.all(
         writers.map((writer, n) =>
-          [holders, others][n % 2]!.take(ROLLOUT, { url: 'http://a', writer, stillOurs: ours }),
+          [answerers, others][n % 2]!.take(ROLLOUT, { url: 'http://a', writer, stillOurs: ours }),
         ),
       );
-      const { writer } = (await others.find(ROLLOUT)) ?? assert.fail('no holder');
+      const { writer } = (await others.find(ROLLOUT)) ?? assert.fail('no answerer');
       assert.ok(writers.includes(writer));
-      await holders.take(ROLLOUT, { url: 'http://b', writer: 'last', stillOurs: ours });
+      await answerers.take(ROLLOUT, { url: 'http://b', writer: 'last', stillOurs: ours });
       assert.deepEqual(await others.find(ROLLOUT), { url: 'http://b', writer: 'last' });
     });
 
     test('never name an attempt that was frozen before it could say so, behind its successor', async (t) => {
-      const { holders, others } = await twoProcesses(t);
+      const { answerers, others } = await twoProcesses(t);
       let wake: (() => void) | null = null;
       let isOurs = true;
-      const frozen = holders.take(ROLLOUT, {
+      const frozen = answerers.take(ROLLOUT, {
         url: 'http://old',
         writer: 'old',
         // It is frozen behind its look, and its put comes late.
@@ -58,27 +58,27 @@ onEachStore((openStore) => {
       await others.take(ROLLOUT, { url: 'http://new', writer: 'new', stillOurs: ours });
       thaw();
       await assert.rejects(frozen, /taken over/);
-      assert.deepEqual(await holders.find(ROLLOUT), { url: 'http://new', writer: 'new' });
+      assert.deepEqual(await answerers.find(ROLLOUT), { url: 'http://new', writer: 'new' });
     });
 
     test('are gone when their rollout is over, but not those of another attempt', async (t) => {
-      const { holders, others } = await twoProcesses(t);
+      const { answerers, others } = await twoProcesses(t);
       const own = { url: 'http://a', writer: 'one' };
-      await holders.take(ROLLOUT, { ...own, stillOurs: ours });
+      await answerers.take(ROLLOUT, { ...own, stillOurs: ours });
       await others.leave(ROLLOUT, { ...own, writer: 'another' });
       assert.deepEqual(await others.find(ROLLOUT), own);
-      await holders.leave(ROLLOUT, own);
+      await answerers.leave(ROLLOUT, own);
       assert.equal(await others.find(ROLLOUT), null);
     });
   });
 
-  test('a call at a worker of another process is led to the holder, then to the next one, then is 410', async (t) => {
-    const { store, other, holders, others } = await twoProcesses(t);
-    const bed = await gatewayBed(t, { store, holders, times: TIMES });
+  test('a call at a worker of another process is led to the answerer, then to the next one, then is 410', async (t) => {
+    const { store, other, answerers, others } = await twoProcesses(t);
+    const bed = await gatewayBed(t, { store, answerers, times: TIMES });
     const door = await createGateway({
       listen: '127.0.0.1:0',
       secret: SECRET,
-      holders: others,
+      answerers: others,
       times: TIMES,
     });
     t.after(() => door.close());
@@ -95,7 +95,7 @@ onEachStore((openStore) => {
     // The next attempt is that of a worker which reads the journal with eyes of its own.
     await kill(before);
     const waiting = ask();
-    const next = await gatewayBed(t, { store: other, holders: others, times: TIMES });
+    const next = await gatewayBed(t, { store: other, answerers: others, times: TIMES });
     const after = await next.open({ again: true });
     const second = await waiting;
     assert.equal(second.status, 200);
@@ -109,6 +109,6 @@ onEachStore((openStore) => {
     await after.journal.append(entryOf(by.exit({ life: 1 })));
     await after.journal.append(entryOf(by.end({ stop_reason: 'terminated', glance })));
     await after.journal.sync();
-    assert.deepEqual([await holders.find(ROLLOUT), (await ask()).status], [null, 410]);
+    assert.deepEqual([await answerers.find(ROLLOUT), (await ask()).status], [null, 410]);
   });
 });

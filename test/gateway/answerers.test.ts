@@ -6,7 +6,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createHolders } from '../../src/activities/agent/holder-facts.js';
+import { createAnswerers } from '../../src/activities/agent/answerer-facts.js';
 import { createGateway } from '../../src/gateway/gateway.js';
 import { keyOf } from '../../src/gateway/request/key.js';
 import { glanceOf } from '../../src/model/journal/outcome.js';
@@ -22,11 +22,11 @@ const ROLLOUT = rolloutId(REF);
 /** A worker that plays rollouts, and another one, of the same store. */
 async function twoWorkers(t: TestContext, { times = LOOKS }: { times?: object } = {}) {
   const { store } = await temporaryStore(t);
-  const holders = createHolders(store);
-  const bed = await gatewayBed(t, { store, holders, times });
-  const other = await createGateway({ listen: '127.0.0.1:0', secret: SECRET, holders, times });
+  const answerers = createAnswerers(store);
+  const bed = await gatewayBed(t, { store, answerers, times });
+  const other = await createGateway({ listen: '127.0.0.1:0', secret: SECRET, answerers, times });
   t.after(() => other.close());
-  return { bed, other, holders, store };
+  return { bed, other, answerers, store };
 }
 
 const askAt = (
@@ -77,9 +77,9 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     assert.equal(reply.status, 401);
   });
 
-  test('waits for the next holder in silence, and is led there', async (t) => {
+  test('waits for the next answerer in silence, and is led there', async (t) => {
     const { bed, store } = await twoWorkers(t);
-    const next = await gatewayBed(t, { store, holders: createHolders(store), times: LOOKS });
+    const next = await gatewayBed(t, { store, answerers: createAnswerers(store), times: LOOKS });
     const before = await bed.open();
     await kill(before);
     const asked = request(`${before.url}/chat/completions`, {
@@ -100,10 +100,10 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
   });
 
   test('that nobody answers in time is 503, to be asked again', async (t) => {
-    const { bed, other, holders } = await twoWorkers(t, { times: { parked_ms: 200 } });
+    const { bed, other, answerers } = await twoWorkers(t, { times: { parked_ms: 200 } });
     const life = await bed.open();
     await bed.gateway.close();
-    assert.notEqual(await holders.find(ROLLOUT), null);
+    assert.notEqual(await answerers.find(ROLLOUT), null);
     const reply = await askAt(other.base_url, { headers: life.headers, body: says('yes') });
     assert.equal(reply.status, 503);
     assert.equal(reply.headers.get('retry-after'), '5');
@@ -112,7 +112,7 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
   });
 
   test('is led to no frozen worker, and to no program that has got its port', async (t) => {
-    const { bed, other, holders } = await twoWorkers(t, { times: { parked_ms: 200 } });
+    const { bed, other, answerers } = await twoWorkers(t, { times: { parked_ms: 200 } });
     const life = await bed.open();
     const stillOurs = () => Promise.resolve();
     for (const answer of [
@@ -126,7 +126,7 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
       }).listen(0, '127.0.0.1');
       await once(foreign, 'listening');
       const { port } = foreign.address() as AddressInfo;
-      await holders.take(ROLLOUT, { url: `http://127.0.0.1:${port}`, writer: 'w', stillOurs });
+      await answerers.take(ROLLOUT, { url: `http://127.0.0.1:${port}`, writer: 'w', stillOurs });
       const reply = await askAt(other.base_url, { headers: life.headers, body: says('yes') });
       assert.equal(reply.status, 503);
       foreign.closeAllConnections();
@@ -134,12 +134,12 @@ describe('a call that arrives at a worker that does not hold its rollout', () =>
     }
   });
 
-  test('is 410 once the journal has its end, and its holder is known no more', async (t) => {
-    const { bed, other, holders } = await twoWorkers(t);
+  test('is 410 once the journal has its end, and its answerer is known no more', async (t) => {
+    const { bed, other, answerers } = await twoWorkers(t);
     const life = await bed.open();
     assert.equal((await askAt(life.url, { headers: life.headers, body: says('yes') })).status, 200);
     await life.session.end('over');
-    assert.equal(await holders.find(ROLLOUT), null);
+    assert.equal(await answerers.find(ROLLOUT), null);
     const by = author(life.journal.writer);
     await life.journal.append(entryOf(by.exit({ life: 1 })));
     await life.journal.append(
@@ -157,7 +157,7 @@ describe('a worker that has ended a life', () => {
     const first = await bed.open();
     await first.session.end('over');
     await first.journal.release();
-    const theirs = await gatewayBed(t, { store, holders: createHolders(store), times: LOOKS });
+    const theirs = await gatewayBed(t, { store, answerers: createAnswerers(store), times: LOOKS });
     const second = await theirs.open();
     const at = (headers: Record<string, string>) =>
       askAt(bed.gateway.base_url, { headers, body: says('yes') });

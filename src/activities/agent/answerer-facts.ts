@@ -1,25 +1,25 @@
 import { z } from 'zod';
-import type { HolderFact, Holders } from '../../gateway/agent-session.js';
+import type { AnswererFact, Answerers } from '../../gateway/agent-session.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { Fault } from '../../model/faults.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import { factsOf } from '../facts.js';
 
-const Holder = z.strictObject({ url: z.string(), writer: z.string() });
+const Answerer = z.strictObject({ url: z.string(), writer: z.string() });
 
 /**
  * Facts of the store, one series a rollout: each attempt that answers it puts the next one. Only the last one counts, and
  * none is left behind the end.
  */
-export function createHolders({
+export function createAnswerers({
   facts,
   findEnd,
-}: Pick<TrajectoryStore, 'facts' | 'findEnd'>): Holders {
+}: Pick<TrajectoryStore, 'facts' | 'findEnd'>): Answerers {
   const of = (rollout_id: string) =>
     factsOf(seriesOf(refOf(rollout_id)), {
-      schema: Holder,
+      schema: Answerer,
       facts,
-      name: `holder of ${rollout_id}`,
+      name: `answerer of ${rollout_id}`,
     });
   return {
     take: async (rollout_id, { stillOurs, ...own }) => {
@@ -42,7 +42,7 @@ export function createHolders({
   };
 }
 
-const isSame = (one: HolderFact, other: HolderFact): boolean =>
+const isSame = (one: AnswererFact, other: AnswererFact): boolean =>
   one.url === other.url && one.writer === other.writer;
 
 /** A store that is away says nothing: who asks waits, and asks again. */
@@ -57,7 +57,7 @@ async function known<T>(ask: () => Promise<T | null>): Promise<T | null> {
 
 /** No batch has such a name. */
 const seriesOf = ({ batch_id, row, repeat }: RolloutRef) =>
-  ['_holders', batch_id, `${row}-${repeat}`] as const;
+  ['_answerers', batch_id, `${row}-${repeat}`] as const;
 
 /** The rollout of a key that this deployment has signed. */
 function refOf(rollout_id: string): RolloutRef {
