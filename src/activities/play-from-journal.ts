@@ -77,7 +77,7 @@ function counted(
     append: async (entry) => {
       await journal.append(entry);
       await journal.stillOurs();
-      const more = Math.max(0, journal.held() - taken);
+      const more = Math.max(0, journal.takenBytes() - taken);
       taken += more;
       await memory.take(more, signal);
     },

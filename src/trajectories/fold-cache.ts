@@ -8,7 +8,7 @@ export interface Fold {
   /** Distinguishes the journal from another one of the same name after a deletion: it contains a writer's random id. */
   head: string;
   /** Upper bound of the memory that the trajectory takes, in bytes. */
-  held: number;
+  taken_bytes: number;
 }
 
 /**
@@ -28,7 +28,7 @@ export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache
     const fold = folds.get(journal);
     if (fold === undefined) return null;
     folds.delete(journal);
-    bytes -= fold.held;
+    bytes -= fold.taken_bytes;
     return fold;
   };
   return {
@@ -36,7 +36,7 @@ export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache
     put: (journal, fold) => {
       take(journal);
       folds.set(journal, fold);
-      bytes += fold.held;
+      bytes += fold.taken_bytes;
       for (const oldest of folds.keys()) {
         if (bytes <= max_bytes) break;
         take(oldest);

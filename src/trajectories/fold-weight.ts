@@ -16,7 +16,7 @@ const OBJECT_WEIGHT = 3;
  * An upper bound of the bytes that a line adds to its trajectory's fold in memory: what it replaces is not subtracted.
  * ARCHITECTURE.md has the measured costs.
  */
-export function heldBytes(line: JournalLine, line_bytes: number): number {
+export function takenBy(line: JournalLine, line_bytes: number): number {
   switch (line.kind) {
     case 'chunk': {
       // Its text is kept until the turn is complete; then the content is.

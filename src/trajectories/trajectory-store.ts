@@ -156,14 +156,14 @@ export interface Claimant {
   run?: string;
 }
 
-/** One attempt's hold on a rollout's journal. */
+/** A rollout's journal, as one attempt has claimed it. */
 export interface Journal {
   /** Unique to this attempt. */
   readonly writer: string;
   /** Everything before the claim, plus what was appended since. */
   readonly trajectory: Trajectory;
   /** Upper bound of the memory that the trajectory takes now, in bytes. */
-  held(): number;
+  takenBytes(): number;
   /**
    * Appends one line and folds it in. The line survives this process at once, or within some hundredths of a second.
    */

@@ -4,7 +4,7 @@ import { lineText, parseLine, readLine } from '../model/journal.js';
 import { preview } from '../model/problems.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { applyLine } from '../model/journal/trajectory.js';
-import { heldBytes } from './fold-weight.js';
+import { takenBy } from './fold-weight.js';
 import type { Claimant } from './trajectory-store.js';
 import { commonS } from '../platform/waits/common-clock.js';
 
@@ -47,7 +47,7 @@ export function write(
   if (line === null) throw unreadable(id, text);
   const bytes = put(text);
   applyLine(trajectory, line);
-  return heldBytes(line, bytes);
+  return takenBy(line, bytes);
 }
 
 /**

@@ -115,11 +115,11 @@ describe('a journal that this process has written', () => {
 });
 
 describe('the cache', () => {
-  const fold = (held: number): Fold => ({
+  const fold = (taken_bytes: number): Fold => ({
     trajectory: emptyTrajectory(),
     offset: 1000,
     head: 'x',
-    held,
+    taken_bytes,
   });
 
   test('gives a fold out once: two attempts never share one', () => {
@@ -145,7 +145,7 @@ describe('the cache', () => {
 
   test('counts a file once however often it is put, and has its room back when it is taken', () => {
     const cache = createFoldCache({ max_bytes: 100 });
-    for (const held of [20, 30, 40]) cache.put('a', fold(held));
+    for (const bytes of [20, 30, 40]) cache.put('a', fold(bytes));
     cache.put('b', fold(60));
     assert.notEqual(cache.take('a'), null);
     cache.put('c', fold(40));

@@ -114,12 +114,12 @@ describe('what a fold is counted as', () => {
       const store = elsewhere();
       // One-time costs of reading do not belong to a fold.
       for (const row of rows) await store.readTrajectory(refOf(row));
-      const held: Journal[] = [await store.claim(refOf(0), by)];
+      const claimed: Journal[] = [await store.claim(refOf(0), by)];
       const before = await heap();
-      for (const row of rows.slice(1)) held.push(await store.claim(refOf(row), by));
+      for (const row of rows.slice(1)) claimed.push(await store.claim(refOf(row), by));
       const taken = ((await heap()) - before) / (rows.length - 1);
-      const counted = held[0]!.held();
-      for (const journal of held) await journal.release();
+      const counted = claimed[0]!.takenBytes();
+      for (const journal of claimed) await journal.release();
       assert.ok(counted > 0.9 * taken && counted < 2.2 * taken, `${counted}, takes ${taken}`);
     });
   }
@@ -129,10 +129,10 @@ describe('what a fold is counted as', () => {
     const journal = await store.claim(refOf(0), by);
     await journal.append(entryOf(author('x').start()));
     for (const entry of longTurn(0, { tokens: 640 })) await journal.append(entry);
-    const written = journal.held();
+    const written = journal.takenBytes();
     await journal.commit();
     const read = await elsewhere().claim(refOf(0), by);
-    assert.ok(Math.abs(read.held() - written) < 64, `${read.held()}, was ${written}`);
+    assert.ok(Math.abs(read.takenBytes() - written) < 64, `${read.takenBytes()}, was ${written}`);
     await read.release();
   });
 });

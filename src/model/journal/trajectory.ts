@@ -172,8 +172,8 @@ export const finishedIn = ({ activity, run }: LineOf<'claim'>): string | null =>
 
 function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   if (isLate(trajectory, claim)) return;
-  // The holder may claim it again, with changed limits: nobody inherits anything.
-  const isHolder = claim.writer === trajectory.writer;
+  // The owner may claim it again, with changed limits: nobody inherits anything.
+  const isOwner = claim.writer === trajectory.writer;
   trajectory.writer = claim.writer;
   trajectory.finished_in = finishedIn(claim) ?? trajectory.finished_in;
   trajectory.replaces ??= claim.replaces ?? null;
@@ -188,7 +188,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   }
   if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
   trajectory.lost_s += claim.lost_s ?? 0;
-  if (!isHolder) inheritAnswers(trajectory);
+  if (!isOwner) inheritAnswers(trajectory);
   if (claim.limits !== undefined) {
     trajectory.limits = { ...trajectory.limits, ...claim.limits };
     trajectory.settings_in_force = settingsInForce(trajectory);

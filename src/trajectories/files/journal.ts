@@ -9,7 +9,7 @@ import type { Disk } from '../../platform/files.js';
 import { syncDirectory } from '../../platform/files.js';
 import { storing } from '../storing.js';
 import type { Fold, FoldCache } from '../fold-cache.js';
-import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
+import { EMPTY_FOLD_BYTES, takenBy } from '../fold-weight.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal, openJournal } from './journal-file.js';
 import type { TailOf } from '../journal-end.js';
@@ -101,7 +101,7 @@ function claimed({
 }): Journal {
   const { trajectory } = fold;
   const ours = ownership({ journal, from: fold.offset, writer, id });
-  let held = fold.held;
+  let { taken_bytes } = fold;
   let isNamed = !isNew;
   const sync = async (): Promise<void> => {
     await journal.sync();
@@ -112,7 +112,7 @@ function claimed({
   return {
     writer,
     trajectory,
-    held: () => held,
+    takenBytes: () => taken_bytes,
     append: (entry) =>
       storing(`journal of ${id}`, () => {
         const put = (text: string): number => {
@@ -120,13 +120,13 @@ function claimed({
           ours.wrote(bytes);
           return bytes;
         };
-        held += write(entry, { writer, trajectory, id, put });
+        taken_bytes += write(entry, { writer, trajectory, id, put });
       }),
     commit: () =>
       storing(`journal of ${id}`, async () => {
         await sync();
         journal.close();
-        cache.put(file, { trajectory, offset: ours.size(), head: fold.head, held });
+        cache.put(file, { trajectory, offset: ours.size(), head: fold.head, taken_bytes });
       }),
     stillOurs: async () => {
       if (!ours.isAlone()) await storing(`journal of ${id}`, ours.check);
@@ -150,14 +150,14 @@ async function readOn(
   const fold =
     cached !== null && cached.head === head && cached.offset <= size
       ? cached
-      : { trajectory: emptyTrajectory(), offset: 0, head, held: EMPTY_FOLD_BYTES };
-  let { held } = fold;
+      : { trajectory: emptyTrajectory(), offset: 0, head, taken_bytes: EMPTY_FOLD_BYTES };
+  let { taken_bytes } = fold;
   const offset = await journal.readLines({ from: fold.offset, to: size }, (line, bytes) => {
     applyLine(fold.trajectory, line);
-    held += heldBytes(line, bytes);
+    taken_bytes += takenBy(line, bytes);
     if (line.writer === fold.trajectory.writer) take?.(line, fold.trajectory);
   });
-  return { ...fold, offset, held };
+  return { ...fold, offset, taken_bytes };
 }
 
 /** What one attempt has written, and whether the journal is still its own. */

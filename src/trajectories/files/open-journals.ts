@@ -25,7 +25,7 @@ export const mostOpenJournals = (open_files: number): number =>
 
 const syncData = promisify(fdatasync);
 
-interface Held {
+interface OpenFile {
   fd: number | null;
   /** Opens the same file again. */
   open: () => number;
@@ -55,7 +55,7 @@ export function createOpenJournals(options: Options) {
       closeSync(found);
       throw new Error(`${path.basename(file)} was replaced by another file`);
     };
-    const held: Held = {
+    const opened: OpenFile = {
       fd,
       open: again,
       isClosed: false,
@@ -64,19 +64,19 @@ export function createOpenJournals(options: Options) {
       syncing: 0,
       failed: null,
     };
-    use(held);
+    use(opened);
     return {
-      fd: () => use(held),
+      fd: () => use(opened),
       wrote: () => {
-        held.written += 1;
+        opened.written += 1;
       },
       sync: () => {
-        use(held);
-        return sync(held);
+        use(opened);
+        return sync(opened);
       },
       close: () => {
-        held.isClosed = true;
-        shut(held);
+        opened.isClosed = true;
+        shut(opened);
       },
     };
   };
@@ -84,58 +84,58 @@ export function createOpenJournals(options: Options) {
 
 function createDescriptors({ most, syncFile = syncData }: Options) {
   /** Those with a descriptor, the longest unused first. */
-  const used = new Set<Held>();
+  const used = new Set<OpenFile>();
 
-  const shut = (held: Held): void => {
-    used.delete(held);
-    if (held.fd !== null) closeSync(held.fd);
-    held.fd = null;
+  const shut = (opened: OpenFile): void => {
+    used.delete(opened);
+    if (opened.fd !== null) closeSync(opened.fd);
+    opened.fd = null;
   };
-  const sync = async (held: Held): Promise<void> => {
-    const { written } = held;
-    held.syncing += 1;
+  const sync = async (opened: OpenFile): Promise<void> => {
+    const { written } = opened;
+    opened.syncing += 1;
     try {
-      await syncFile(descriptorOf(held));
-      held.synced = Math.max(held.synced, written);
+      await syncFile(descriptorOf(opened));
+      opened.synced = Math.max(opened.synced, written);
     } finally {
-      held.syncing -= 1;
+      opened.syncing -= 1;
     }
   };
   /** A disk's error is told only to a descriptor that is open, so nothing is closed before it is synced. */
-  const rest = async (held: Held): Promise<void> => {
+  const rest = async (opened: OpenFile): Promise<void> => {
     try {
-      if (held.synced < held.written) await sync(held);
+      if (opened.synced < opened.written) await sync(opened);
       // Meanwhile it may have been used, or closed.
-      if (used.has(held)) makeRoom(null);
-      else if (held.syncing === 0) shut(held);
+      if (used.has(opened)) makeRoom(null);
+      else if (opened.syncing === 0) shut(opened);
     } catch (error) {
-      if (!held.isClosed) held.failed = error as Error;
+      if (!opened.isClosed) opened.failed = error as Error;
     }
   };
-  const makeRoom = (inUse: Held | null): void => {
-    for (const held of used) {
-      if (used.size <= most || held === inUse) return;
-      if (held.syncing > 0) continue;
-      used.delete(held);
-      void rest(held);
+  const makeRoom = (inUse: OpenFile | null): void => {
+    for (const opened of used) {
+      if (used.size <= most || opened === inUse) return;
+      if (opened.syncing > 0) continue;
+      used.delete(opened);
+      void rest(opened);
     }
   };
-  const use = (held: Held): number => {
-    const descriptor = descriptorOf(held);
-    used.delete(held);
-    used.add(held);
-    makeRoom(held);
+  const use = (opened: OpenFile): number => {
+    const descriptor = descriptorOf(opened);
+    used.delete(opened);
+    used.add(opened);
+    makeRoom(opened);
     return descriptor;
   };
   return { use, sync, shut };
 }
 
-function descriptorOf(held: Held): number {
+function descriptorOf(opened: OpenFile): number {
   // The number of a closed file is soon reused.
-  if (held.isClosed) throw new Error('the journal is closed');
-  if (held.failed !== null) throw held.failed;
-  held.fd ??= held.open();
-  return held.fd;
+  if (opened.isClosed) throw new Error('the journal is closed');
+  if (opened.failed !== null) throw opened.failed;
+  opened.fd ??= opened.open();
+  return opened.fd;
 }
 
 function identityOf(fd: number): string {

@@ -7,7 +7,7 @@ import type { Trajectory } from '../../model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../model/journal/trajectory.js';
 import { ownTurn } from '../../platform/waits/own-turn.js';
 import type { Fold, FoldCache } from '../fold-cache.js';
-import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
+import { EMPTY_FOLD_BYTES, takenBy } from '../fold-weight.js';
 import { storing } from '../storing.js';
 import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
 import { claimOf, textOf, write } from '../writing.js';
@@ -73,7 +73,7 @@ const emptyFold = (): Fold => ({
   trajectory: emptyTrajectory(),
   offset: 0,
   head: '',
-  held: EMPTY_FOLD_BYTES,
+  taken_bytes: EMPTY_FOLD_BYTES,
 });
 
 function foldRow(
@@ -86,7 +86,7 @@ function foldRow(
     const line = parseLine(text);
     if (line === null) continue;
     applyLine(trajectory, line);
-    fold.held += heldBytes(line, Buffer.byteLength(text));
+    fold.taken_bytes += takenBy(line, Buffer.byteLength(text));
     if (line.writer === trajectory.writer) take?.(line, trajectory);
   }
   fold.offset = n + 1;
@@ -185,10 +185,10 @@ function claimed({ id, fold, writer, journals }: Claimed): Journal {
   return {
     writer,
     trajectory,
-    held: () => fold.held,
+    takenBytes: () => fold.taken_bytes,
     append: (entry) =>
       ofJournal(() => {
-        fold.held += write(entry, { writer, trajectory, id, put: appender.put });
+        fold.taken_bytes += write(entry, { writer, trajectory, id, put: appender.put });
       }),
     commit: () =>
       ofJournal(async () => {

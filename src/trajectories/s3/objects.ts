@@ -53,23 +53,23 @@ export function openObjects(
 ): ObjectsWriter {
   const objects: ResultObject[] = [];
   const writer = randomUUID().slice(0, 8);
-  let held: { pieces: Buffer[]; rows: number; bytes: number } = { pieces: [], rows: 0, bytes: 0 };
+  let kept: { pieces: Buffer[]; rows: number; bytes: number } = { pieces: [], rows: 0, bytes: 0 };
   const flush = async (): Promise<void> => {
-    const { pieces, rows } = held;
+    const { pieces, rows } = kept;
     const number = String(objects.length).padStart(8, '0');
     const key = `${folder}/${writer}/${kind}-${number}.${EXTENSIONS[kind]}`;
     objects.push(await putRows(bucket, { kind, key, pieces, rows }));
-    held = { pieces: [], rows: 0, bytes: 0 };
+    kept = { pieces: [], rows: 0, bytes: 0 };
   };
   return {
     add: async (piece, rows) => {
-      held.pieces.push(piece);
-      held.rows += rows;
-      held.bytes += piece.length;
-      if (held.bytes >= object_bytes) await flush();
+      kept.pieces.push(piece);
+      kept.rows += rows;
+      kept.bytes += piece.length;
+      if (kept.bytes >= object_bytes) await flush();
     },
     end: async () => {
-      if (held.pieces.length > 0) await flush();
+      if (kept.pieces.length > 0) await flush();
       return objects;
     },
   };

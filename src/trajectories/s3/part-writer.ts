@@ -65,7 +65,7 @@ export async function openPartWriter(
     ({ position } = files);
     await bucket.put(recordOf(position), JSON.stringify(objects));
   };
-  const held = (): number => {
+  const kept = (): number => {
     const { offsets } = files.reached;
     return kinds.reduce(
       (sum, kind) => sum + (offsets[kind] ?? 0) - (position.offsets[kind] ?? 0),
@@ -79,7 +79,7 @@ export async function openPartWriter(
     write: (rollout) =>
       storing(`writing ${what}`, async () => {
         await files.write(rollout);
-        if (held() >= object_bytes) await flush();
+        if (kept() >= object_bytes) await flush();
       }),
     close: () =>
       storing(`closing ${what}`, async () => {
