@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PolicyView, ReplicaState } from '../../src/model/workflow-safe/policy.js';
 import {
-  holders,
+  countAt,
   isPhaseNews,
   lacking,
   mayReach,
@@ -37,7 +37,7 @@ test('without a quorum all available replicas must have it', () => {
   const view = viewOf({ a: ['current', 2], b: ['current', 1], c: ['away', 1] });
   assert.equal(neededOf(view, { quorum: null }), 2);
   assert.equal(neededOf(view, { quorum: 1 }), 1);
-  assert.equal(holders(view, 2), 1);
+  assert.equal(countAt(view, 2), 1);
 });
 
 test('an update that can no longer reach its quorum touches no further replica', () => {

@@ -27,7 +27,7 @@ import { checkOneUrlEach } from './one-engine.js';
 import { inputOf, policyOf, refused } from './policy-view.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
-import { holders, neededOf } from '../../model/workflow-safe/policy.js';
+import { countAt, neededOf } from '../../model/workflow-safe/policy.js';
 
 /** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
@@ -185,7 +185,7 @@ export function createConcludePublish(
         if (before === null || before.target === null || before.version === before.target)
           return null;
         const view = viewOf(before);
-        const has = holders(view, before.target);
+        const has = countAt(view, before.target);
         return has > 0 && has >= neededOf(view, rule) ? concluded(before) : null;
       });
       return viewOf(record);

@@ -103,12 +103,12 @@ export function opened(
 /** Puts the open ticket and makes every engine of it one that is being updated. */
 export function withTicket(record: PolicyRecord, ticket: Ticket): PolicyRecord {
   const { engines, paused_until } = ticket;
-  const held = engines.reduce(
+  const updating = engines.reduce(
     (next, { url, left, was: { needs } }) =>
       left ? next : withReplica(next, { replica: url, state: 'updating', paused_until, needs }),
     record,
   );
-  return { ...held, transfers: { ...held.transfers, open: ticket } };
+  return { ...updating, transfers: { ...updating.transfers, open: ticket } };
 }
 
 /** The record in which the open ticket, if there is one, goes on without an engine. */

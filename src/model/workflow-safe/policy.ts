@@ -150,7 +150,8 @@ export const textOfFaults = (faults: Readonly<Record<string, string>>): string =
     .map(([url, fault]) => (fault.startsWith(url) ? fault : `${url}: ${fault}`))
     .join('; ');
 
-export const holders = ({ replicas }: PolicyView, version: number): number =>
+/** How many replicas serve this version. */
+export const countAt = ({ replicas }: PolicyView, version: number): number =>
   Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
     .length;
 
