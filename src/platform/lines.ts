@@ -26,19 +26,19 @@ export interface LineOptions {
 /** Cuts bytes into lines, however they are chunked. */
 export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}): LineCutter {
   let pieces: Buffer[] = [];
-  let held = 0;
+  let kept = 0;
   let number = 1;
-  const hold = (piece: Buffer): void => {
-    held += piece.length;
-    if (held > most_bytes)
+  const keep = (piece: Buffer): void => {
+    kept += piece.length;
+    if (kept > most_bytes)
       throw new Error(`line ${number}: expected at most ${most_bytes} bytes, got more`);
     pieces.push(piece);
   };
   const end = (last: Buffer): Buffer => {
-    hold(last);
+    keep(last);
     const line = pieces.length === 1 ? last : Buffer.concat(pieces);
     pieces = [];
-    held = 0;
+    kept = 0;
     number += 1;
     return line;
   };
@@ -52,7 +52,7 @@ export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}): L
         lines.push(end(chunk.subarray(start, at)));
         start = at + 1;
       }
-      if (start < chunk.length) hold(chunk.subarray(start));
+      if (start < chunk.length) keep(chunk.subarray(start));
       return lines;
     },
     rest: () => Buffer.concat(pieces),

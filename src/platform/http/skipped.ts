@@ -5,7 +5,7 @@ export interface Passage {
 }
 
 /**
- * Takes a text piece by piece and gives it without these passages, which are never held. The beginning of a mark at the
+ * Takes a text piece by piece and gives it without these passages, which are never kept. The beginning of a mark at the
  * end of a piece comes with the next one.
  */
 export function withoutPassages(passages: readonly Passage[]): (piece: Buffer) => Buffer {
@@ -15,15 +15,15 @@ export function withoutPassages(passages: readonly Passage[]): (piece: Buffer) =
   }));
   /** The end of the passage in progress. */
   let end = null as Buffer | null;
-  let held: Buffer = Buffer.alloc(0);
+  let tail: Buffer = Buffer.alloc(0);
   return (piece) => {
-    let rest = held.length === 0 ? piece : Buffer.concat([held, piece]);
+    let rest = tail.length === 0 ? piece : Buffer.concat([tail, piece]);
     const kept: Buffer[] = [];
     for (;;) {
       if (end !== null) {
         const at = rest.indexOf(end);
         if (at === -1) {
-          held = Buffer.from(rest.subarray(rest.length - begunIn(rest, end)));
+          tail = Buffer.from(rest.subarray(rest.length - begunIn(rest, end)));
           break;
         }
         rest = rest.subarray(at);
@@ -33,7 +33,7 @@ export function withoutPassages(passages: readonly Passage[]): (piece: Buffer) =
       if (next === null) {
         const begun = Math.max(0, ...marks.map(({ begin }) => begunIn(rest, begin)));
         kept.push(rest.subarray(0, rest.length - begun));
-        held = rest.subarray(rest.length - begun);
+        tail = rest.subarray(rest.length - begun);
         break;
       }
       kept.push(rest.subarray(0, next.behind));

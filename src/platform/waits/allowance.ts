@@ -2,7 +2,7 @@ import { createWaitingLine } from './waiting-line.js';
 
 /**
  * A number of bytes that large values share. A value that does not fit waits in line, first come, first served. A value
- * larger than the whole allowance is held alone.
+ * larger than the whole allowance is alone in it.
  */
 export interface Allowance {
   share: () => Share;
@@ -10,31 +10,31 @@ export interface Allowance {
   isAwaited: () => boolean;
 }
 
-/** The part of one holder. */
+/** The part of one that takes. */
 export interface Share {
-  /** Waits until that many bytes fit. A share that already holds some never waits. Rejects with the signal's reason. */
+  /** Waits until that many bytes fit. A share that already has some never waits. Rejects with the signal's reason. */
   take: (bytes: number, signal: AbortSignal) => Promise<void>;
   /** Gives back everything that was taken. It may be called more than once. */
   giveBack: () => void;
 }
 
 export function createAllowance(limit: number): Allowance {
-  let held = 0;
+  let taken = 0;
   const line = createWaitingLine((bytes: number) => {
-    if (held > 0 && held + bytes > limit) return null;
-    held += bytes;
+    if (taken > 0 && taken + bytes > limit) return null;
+    taken += bytes;
     return bytes;
   });
   const share = (): Share => {
     let own = 0;
     return {
       take: async (bytes, signal) => {
-        if (own > 0) held += bytes;
+        if (own > 0) taken += bytes;
         else await line.join(bytes, signal);
         own += bytes;
       },
       giveBack: () => {
-        held -= own;
+        taken -= own;
         own = 0;
         line.serve();
       },
