@@ -14,15 +14,15 @@ export interface SharedLine<Place> extends WaitingLine<Wish, Place> {
 }
 
 /**
- * A lower priority goes first. Among equals the one goes first that holds the fewest slots for its share, so one with a
+ * A lower priority goes first. Among equals the one goes first that has the fewest slots for its share, so one with a
  * thousand generations waiting delays another one's first by one generation. `take`: a place, or null if there is none.
  */
 export function createSharedLine<Place>(
   take: (session_id: string) => Place | null,
 ): SharedLine<Place> {
-  const held = new Map<string, number>();
-  const heldBy = ({ id }: Sharer): number => held.get(id) ?? 0;
-  const usedBy = (sharer: Sharer): number => heldBy(sharer) / sharer.share;
+  const taken = new Map<string, number>();
+  const takenBy = ({ id }: Sharer): number => taken.get(id) ?? 0;
+  const usedBy = (sharer: Sharer): number => takenBy(sharer) / sharer.share;
   const precedes = (one: Sharer, earlier: Sharer): boolean =>
     one.priority === earlier.priority
       ? usedBy(one) < usedBy(earlier)
@@ -30,7 +30,7 @@ export function createSharedLine<Place>(
   const line = createWaitingLine(
     ({ session_id, sharer }: Wish) => {
       const place = take(session_id);
-      if (place !== null) held.set(sharer.id, heldBy(sharer) + 1);
+      if (place !== null) taken.set(sharer.id, takenBy(sharer) + 1);
       return place;
     },
     {
@@ -41,9 +41,9 @@ export function createSharedLine<Place>(
   return {
     ...line,
     givesBack: (sharer) => {
-      const left = heldBy(sharer) - 1;
-      if (left > 0) held.set(sharer.id, left);
-      else held.delete(sharer.id);
+      const left = takenBy(sharer) - 1;
+      if (left > 0) taken.set(sharer.id, left);
+      else taken.delete(sharer.id);
       line.serve();
     },
   };
