@@ -18,7 +18,7 @@ export interface Body {
   room: (signal: AbortSignal) => Promise<void> | null;
   /** Runs behind those of the same rollout that came before it, and gives other rollouts their turn in between. */
   inTurn: <T>(run: () => Promise<T>) => Promise<T>;
-  /** Nothing holds it any longer. It may be called more than once. */
+  /** Nobody reads it any longer. It may be called more than once. */
   close: () => void;
 }
 
@@ -29,7 +29,7 @@ const OF_ROLLOUT = 32 * MIB;
 const OF_ANY = 64 * 1024;
 
 interface Rollout {
-  held: number;
+  taken: number;
   /** The oldest first. */
   open: Set<Body>;
   reading: Promise<unknown>;
@@ -39,21 +39,25 @@ interface Rollout {
 export function createBodies({ of_all = OF_ALL, of_rollout = OF_ROLLOUT } = {}): Bodies {
   const rollouts = new WeakMap<object, Rollout>();
   const given = createNews();
-  let held = 0;
+  let taken = 0;
   return {
     open: (key) => {
-      const rollout = rollouts.get(key) ?? { held: 0, open: new Set(), reading: Promise.resolve() };
+      const rollout = rollouts.get(key) ?? {
+        taken: 0,
+        open: new Set(),
+        reading: Promise.resolve(),
+      };
       rollouts.set(key, rollout);
       let own = 0;
       const fits = (): boolean => {
         if (own <= OF_ANY) return true;
         const [oldest] = rollout.open;
-        return oldest === body || (rollout.held <= of_rollout && held <= of_all);
+        return oldest === body || (rollout.taken <= of_rollout && taken <= of_all);
       };
       const count = (bytes: number): void => {
         own += bytes;
-        rollout.held += bytes;
-        held += bytes;
+        rollout.taken += bytes;
+        taken += bytes;
       };
       const body: Body = {
         add: count,

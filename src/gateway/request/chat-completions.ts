@@ -293,20 +293,20 @@ function splitSystem(
   const later = begins ? rest : messages;
   const mapped = Object.hasOwn(role_map, 'system') ? role_map['system'] : undefined;
   const placed: CallMessage[] = [];
-  let held: string[] = [];
+  let kept: string[] = [];
   const put = (message: CallMessage | null): void => {
     if (message?.role === 'user') {
-      placed.push({ ...message, content: [...held, message.content].join('\n\n') });
+      placed.push({ ...message, content: [...kept, message.content].join('\n\n') });
     } else {
-      if (held.length > 0) placed.push({ role: 'user', content: held.join('\n\n') });
+      if (kept.length > 0) placed.push({ role: 'user', content: kept.join('\n\n') });
       if (message !== null) placed.push(message);
     }
-    held = [];
+    kept = [];
   };
   for (const message of later) {
     if (message.role !== 'system') put(message);
     else if (mapped !== undefined) put({ ...message, role: mapped });
-    else held.push(message.content);
+    else kept.push(message.content);
   }
   put(null);
   return { system: begins ? first.content : null, messages: placed };

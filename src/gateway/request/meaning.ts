@@ -50,8 +50,8 @@ function meaningOfKept(text: string): string {
 function meaningOfNumber({ text }: KeptJson): string {
   const value = Number(text);
   const isWhole = /^-?\d+$/.test(text);
-  const isHeld = isWhole ? Number.isSafeInteger(value) : Number.isFinite(value) && value !== 0;
-  return isHeld || /^-?[0.]+(?:[eE].*)?$/.test(text) ? String(value + 0) : text;
+  const isExact = isWhole ? Number.isSafeInteger(value) : Number.isFinite(value) && value !== 0;
+  return isExact || /^-?[0.]+(?:[eE].*)?$/.test(text) ? String(value + 0) : text;
 }
 
 const sorted = (members: [name: string, meaning: string][]): string =>
