@@ -41,7 +41,7 @@ export class ModuleCalls {
   #thread: ModuleThread | null = null;
   /** Held by a loop, with the calls that they had begun. */
   readonly #left = new Set<ModuleThread>();
-  #holds = true;
+  #hasSessions = true;
   #ended = false;
 
   constructor(start: ThreadStart, options: ModuleCallsOptions) {
@@ -52,7 +52,7 @@ export class ModuleCalls {
       patience_ms: options.patience_ms ?? PATIENCE_MS,
       passed: (one) => void this.#pass(one),
       slow: (one) => void this.#leave(one),
-      changed: (count) => this.#thread?.hold(count > 0),
+      changed: (count) => this.#thread?.keepsProcess(count > 0),
     });
   }
 
@@ -115,10 +115,10 @@ export class ModuleCalls {
     this.#thread = opened;
     opened.ready.then(
       (has) => {
-        this.#holds = has.includes('begin') || has.includes('end');
+        this.#hasSessions = has.includes('begin') || has.includes('end');
         const waiting = this.#calls.all().filter(({ on }) => on === null);
         for (const { id, body } of waiting) opened.send({ kind: 'call', id, body });
-        opened.hold(waiting.length > 0);
+        opened.keepsProcess(waiting.length > 0);
       },
       (error: unknown) => {
         if (this.#thread === opened) this.#thread = null;
@@ -162,7 +162,7 @@ export class ModuleCalls {
   /** The calls that a loop holds up go to another thread. */
   async #leave({ on }: PendingCall): Promise<void> {
     const isServing = (): boolean => on !== null && on === this.#thread;
-    if (on === null || this.#holds || this.#left.size >= MOST_LEFT || !isServing()) return;
+    if (on === null || this.#hasSessions || this.#left.size >= MOST_LEFT || !isServing()) return;
     if ((await on.answersPing()) || !isServing()) return;
     on.leave();
     this.#left.add(on);

@@ -28,7 +28,7 @@ export interface ModuleThread {
   /** Whether it responds, or a loop holds it. */
   answersPing: () => Promise<boolean>;
   /** Whether the process waits for it. */
-  hold: (isHeld: boolean) => void;
+  keepsProcess: (keeps: boolean) => void;
   /** It begins no more calls. */
   leave: () => void;
   end: () => Promise<void>;
@@ -90,8 +90,8 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
         });
         send({ kind: 'ping' });
       }),
-    hold: (isHeld) => {
-      if (isHeld) thread.ref();
+    keepsProcess: (keeps) => {
+      if (keeps) thread.ref();
       else thread.unref();
     },
     leave: () => {

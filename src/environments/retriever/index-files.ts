@@ -90,12 +90,12 @@ const sizeOf = (file: string): Promise<number | null> =>
 /** The file stays open as long as the process: the index may be built anew under its name meanwhile. */
 function postingsReader(file: string, starts: Float64Array) {
   const from = openSync(file, 'r');
-  let held = new Uint32Array(2048);
+  let room = new Uint32Array(2048);
   return (term: number): Uint32Array => {
     const start = starts[term] ?? 0;
     const size = 2 * ((starts[term + 1] ?? start) - start);
-    if (size > held.length) held = new Uint32Array(Math.max(size, 2 * held.length));
-    const postings = held.subarray(0, size);
+    if (size > room.length) room = new Uint32Array(Math.max(size, 2 * room.length));
+    const postings = room.subarray(0, size);
     readAt(from, { into: postings, position: 8 * start });
     return postings;
   };
