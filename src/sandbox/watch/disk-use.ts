@@ -55,8 +55,14 @@ export function useOf(
   }
   try {
     const may_move = roots !== undefined;
-    const held = heldFiles({ processes, disk_bound, may_move, may_end, roots: roots ?? [folder] });
-    return { ...held, disk: held.disk + sizeOf(folder, { bound: disk_bound, may_move }) };
+    const deleted = deletedFiles({
+      processes,
+      disk_bound,
+      may_move,
+      may_end,
+      roots: roots ?? [folder],
+    });
+    return { ...deleted, disk: deleted.disk + sizeOf(folder, { bound: disk_bound, may_move }) };
   } catch (error) {
     refuseOurs(error);
     return null;
@@ -95,7 +101,7 @@ function unlessGone<T>(may_move: boolean, look: () => T): T | null {
   }
 }
 
-interface Held {
+interface Search {
   processes: Process[];
   disk_bound: number;
   may_move: boolean;
@@ -111,14 +117,14 @@ interface Nameless {
   left: number;
 }
 
-function heldFiles({ processes, may_move, may_end, ...held }: Held): Use {
+function deletedFiles({ processes, may_move, may_end, ...search }: Search): Use {
   const files: Nameless = { disk: new Map(), shared: new Map(), left: MAPS_BYTES };
   const sum = (bytes: Map<number, number>): number =>
     [...bytes.values()].reduce((total, one) => total + one, 0);
   for (const one of processes) {
     if (one.has_ended && one.tasks === 1) continue;
     try {
-      addHeld(files, { one, may_move, ...held });
+      addDeleted(files, { one, may_move, ...search });
     } catch (error) {
       const may_have_gone = may_move || (may_end && one.tasks === 1);
       if (!may_have_gone || !isEnding(one.pid)) throw error;
@@ -129,9 +135,9 @@ function heldFiles({ processes, may_move, may_end, ...held }: Held): Use {
   return { disk: sum(files.disk), shared: may_move ? sum(files.shared) : 0 };
 }
 
-function addHeld(
+function addDeleted(
   files: Nameless,
-  { one, roots, disk_bound, may_move }: Omit<Held, 'processes' | 'may_end'> & { one: Process },
+  { one, roots, disk_bound, may_move }: Omit<Search, 'processes' | 'may_end'> & { one: Process },
 ): void {
   const of_task = `/proc/${one.pid}/task/${livingTask(one)}`;
   const links = readdirSync(`${of_task}/fd`).map((file) => `${of_task}/fd/${file}`);
