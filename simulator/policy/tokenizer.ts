@@ -120,14 +120,14 @@ export interface TextStreamOptions extends DecodeOptions {
  */
 export function createTextStream({ prompt, skip_special_tokens }: TextStreamOptions): TextStream {
   const options = { skip_special_tokens };
-  let held: number[] = endsInsideCharacter(prompt) ? [...prompt] : [];
+  let pending: number[] = endsInsideCharacter(prompt) ? [...prompt] : [];
   return {
     push(id) {
-      if (held.length === 0 && id < 0x80) return String.fromCharCode(id);
-      held.push(id);
-      const text = decode(held, options);
+      if (pending.length === 0 && id < 0x80) return String.fromCharCode(id);
+      pending.push(id);
+      const text = decode(pending, options);
       if (text.endsWith('\uFFFD')) return '';
-      held = [];
+      pending = [];
       return text;
     },
   };
