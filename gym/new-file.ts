@@ -23,18 +23,18 @@ export async function writeNewFile(
   await replaceFile(file, {
     content: async (handle) => {
       let pieces: string[] = [];
-      let held = 0;
+      let kept = 0;
       const flush = async (): Promise<void> => {
         const text = pieces.join('');
         pieces = [];
-        held = 0;
+        kept = 0;
         await handle.writeFile(text);
       };
       await fill({
         write: async (text) => {
           pieces.push(text);
-          held += text.length;
-          if (held >= PIECE) await flush();
+          kept += text.length;
+          if (kept >= PIECE) await flush();
         },
       });
       await flush();

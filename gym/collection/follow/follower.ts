@@ -53,8 +53,8 @@ export interface RunningRow {
   waiting: string | null;
 }
 
-/** Characters of answers that a sweep holds at once; further answers are read a second time. */
-const HELD_CHARACTERS = 32 * 1024 * 1024;
+/** Characters of answers that a sweep keeps at once; further answers are read a second time. */
+const KEPT_CHARACTERS = 32 * 1024 * 1024;
 
 type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
 
@@ -76,7 +76,7 @@ export function createFollower(options: FollowerOptions): Follower {
     const began = performance.now();
     const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
     const unread: unknown[] = [];
-    let held = 0;
+    let kept = 0;
     for (const { row: index, repeat } of await store.listJournals(batch_id)) {
       if (signal?.aborted === true) break;
       const row = rows[index];
@@ -84,8 +84,8 @@ export function createFollower(options: FollowerOptions): Follower {
       const found = await look(index, row).catch((error: unknown) => void unread.push(error));
       if (found == null) continue;
       const { at, text } = found.outcome;
-      held += text?.length ?? 0;
-      news.push({ ...found, at, outcome: held > HELD_CHARACTERS ? null : found.outcome });
+      kept += text?.length ?? 0;
+      news.push({ ...found, at, outcome: kept > KEPT_CHARACTERS ? null : found.outcome });
     }
     looked_ms = performance.now() - began;
     let count = 0;
@@ -156,10 +156,10 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
 
 /** Appends what the files lack. */
 function createWriter({ main, failures, onRouted }: FollowerOptions) {
-  const results = new Set(main.held.map(({ key }) => rolloutName(key)));
-  const failed = new Set(failures.held.map(attemptName));
+  const results = new Set(main.found.map(({ key }) => rolloutName(key)));
+  const failed = new Set(failures.found.map(attemptName));
   const unwritten = new Set<string>();
-  const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
+  const failedRows = new Set(failures.found.map(({ key }) => rolloutName(key)));
   return {
     hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
     hasFailure: ({ key }: GymRow): boolean => failedRows.has(rolloutName(key)),

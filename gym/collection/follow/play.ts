@@ -71,11 +71,11 @@ async function follow(
     captures,
   }: Playing & ResultFiles,
 ): Promise<Played> {
-  const done = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const done = new Set(main.found.map(({ key }) => rolloutName(key)));
   const { tally, count } = createTally({
     rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
     cached: done.size,
-    failed: new Set(failures.held.map(({ key }) => rolloutName(key))),
+    failed: new Set(failures.found.map(({ key }) => rolloutName(key))),
   });
   const unwritten: Routed[] = [];
   const onRouted = (routed: Routed): void => {

@@ -11,7 +11,7 @@ import type { Deployment } from '../start/deployment.js';
 import type { Played } from '../follow/play.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
-import { heldKeyOf } from './result-file.js';
+import { resultKeyOf } from './result-file.js';
 import type { CollectionState } from '../state.js';
 
 const NAMED = 5;
@@ -193,8 +193,8 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
 async function findResults(file: string, names: ReadonlySet<string>): Promise<Set<string>> {
   const found = new Set<string>();
   for await (const line of textsOf(file)) {
-    const held = heldKeyOf(line);
-    if (held !== null && names.has(rolloutName(held.key))) found.add(rolloutName(held.key));
+    const result = resultKeyOf(line);
+    if (result !== null && names.has(rolloutName(result.key))) found.add(rolloutName(result.key));
   }
   return found;
 }

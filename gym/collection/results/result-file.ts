@@ -10,7 +10,7 @@ import type { CollectionState } from '../state.js';
 /** A JSONL file of results that only this process writes. */
 export interface ResultFile {
   /** Keys of the lines that it had when it was opened, from byte `from` on. */
-  held: HeldKey[];
+  found: ResultKey[];
   /**
    * One line, one write: a reader sees half a line only if this process dies in the middle or the disk is full. The
    * next line is whole even then.
@@ -19,7 +19,7 @@ export interface ResultFile {
   close: () => Promise<void>;
 }
 
-export interface HeldKey {
+export interface ResultKey {
   key: RowKey;
   attempt: number;
 }
@@ -32,10 +32,10 @@ export async function openResultFile(file: string, from = 0): Promise<ResultFile
   const handle = await open(file, 'a+');
   try {
     await endLastLine(handle);
-    const held = await readHeld(file, from);
+    const found = await readKeys(file, from);
     let isTorn = false;
     return {
-      held,
+      found,
       append: async (line) => {
         if (isTorn) await endLastLine(handle);
         isTorn = true;
@@ -60,7 +60,7 @@ export interface ResultFiles {
 }
 
 /**
- * Opens both for as long as they are used. Only failures that the batch may have written count as held.
+ * Opens both for as long as they are used. Only failures that the batch may have written count as found.
  */
 export async function withResultFiles<T>(
   {
@@ -89,17 +89,17 @@ async function endLastLine(handle: FileHandle): Promise<void> {
   if (buffer.toString('latin1') !== '\n') await handle.writeFile('\n');
 }
 
-async function readHeld(file: string, from: number): Promise<HeldKey[]> {
-  const held: HeldKey[] = [];
+async function readKeys(file: string, from: number): Promise<ResultKey[]> {
+  const found: ResultKey[] = [];
   for await (const line of textsOf(file, { from })) {
-    const key = heldKeyOf(line);
-    if (key !== null) held.push(key);
+    const key = resultKeyOf(line);
+    if (key !== null) found.push(key);
   }
-  return held;
+  return found;
 }
 
 /** null: torn, blank, or without keys. */
-export function heldKeyOf(line: string): HeldKey | null {
+export function resultKeyOf(line: string): ResultKey | null {
   let value: unknown;
   try {
     // Keys are small integers, so none loses a digit.
@@ -118,4 +118,5 @@ export function heldKeyOf(line: string): HeldKey | null {
 }
 
 /** A name for a row's attempt: each failure is written once. */
-export const attemptName = ({ key, attempt }: HeldKey): string => `${rolloutName(key)}-a${attempt}`;
+export const attemptName = ({ key, attempt }: ResultKey): string =>
+  `${rolloutName(key)}-a${attempt}`;

@@ -221,7 +221,7 @@ test('what a full disk kept from being written is written by the next sweep', as
       append: (line) => (isFull ? Promise.reject(new Error('ENOSPC')) : file.append(line)),
     },
     failures: {
-      held: [],
+      found: [],
       append: () => Promise.reject(new Error('no failure')),
       close: file.close,
     },
@@ -239,7 +239,7 @@ test('a sweep ends between two rows when it is aborted, and the next one writes 
   const controller = new AbortController();
   const file = await openResultFile(main);
   const failures = {
-    held: [],
+    found: [],
     append: () => Promise.reject(new Error('no failure')),
     close: file.close,
   };
@@ -291,7 +291,7 @@ test('a journal that cannot be read costs no other row its result, and is read l
   let isAway = true;
   const file = await openResultFile(main);
   const failures = {
-    held: [],
+    found: [],
     append: () => Promise.reject(new Error('no failure')),
     close: file.close,
   };

@@ -11,7 +11,7 @@ const line = (task: number, more = ''): string =>
 test('a result file is made where there is none, and holds what is appended', async (t) => {
   const name = path.join(await temporaryFolder(t), 'out.jsonl');
   const file = await openResultFile(name);
-  assert.deepEqual(file.held, []);
+  assert.deepEqual(file.found, []);
   await file.append(line(0));
   await file.append(line(1));
   assert.equal(await readFile(name, 'utf8'), `${line(0)}\n${line(1)}\n`);
@@ -30,7 +30,7 @@ test('the rows of its lines are known; torn, blank and foreign lines have none',
   ];
   await writeFile(name, `${lines.join('\n')}\n`);
   const file = await openResultFile(name);
-  assert.deepEqual(file.held.map(attemptName), ['0-0-a0', '7-0-a1']);
+  assert.deepEqual(file.found.map(attemptName), ['0-0-a0', '7-0-a1']);
   await file.close();
 });
 
@@ -71,7 +71,7 @@ test('a whole last line that only lacks its end counts', async (t) => {
   const name = path.join(await temporaryFolder(t), 'out.jsonl');
   await writeFile(name, line(4));
   const file = await openResultFile(name);
-  assert.deepEqual(file.held.map(attemptName), ['4-0-a0']);
+  assert.deepEqual(file.found.map(attemptName), ['4-0-a0']);
   await file.close();
 });
 
@@ -81,7 +81,7 @@ test('lines before an offset are another collection’s', async (t) => {
   const { size } = await stat(name);
   await writeFile(name, `${line(1)}\n`, { flag: 'a' });
   const file = await openResultFile(name, size);
-  assert.deepEqual(file.held.map(attemptName), ['1-0-a0']);
+  assert.deepEqual(file.found.map(attemptName), ['1-0-a0']);
   await file.close();
 });
 
@@ -89,6 +89,6 @@ test('a line separator inside an answer ends no line', async (t) => {
   const name = path.join(await temporaryFolder(t), 'out.jsonl');
   await writeFile(name, `${line(5, ',"text":"a\u2028b"')}\n`);
   const file = await openResultFile(name);
-  assert.deepEqual(file.held.map(attemptName), ['5-0-a0']);
+  assert.deepEqual(file.found.map(attemptName), ['5-0-a0']);
   await file.close();
 });
