@@ -157,15 +157,15 @@ type Done = (error?: Error | null) => void;
 function takeStream(stream: NodeJS.WriteStream, say: (line: string) => void): () => void {
   const own = Object.getOwnPropertyDescriptor(stream, 'write');
   const decoder = new StringDecoder('utf8');
-  let held = '';
+  let begun = '';
   stream.write = (chunk: string | Uint8Array, ...more: (BufferEncoding | Done | undefined)[]) => {
     const coding = typeof more[0] === 'string' ? more[0] : 'utf8';
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk, coding) : Buffer.from(chunk);
-    const lines = (held + decoder.write(bytes)).split('\n');
-    held = lines.pop() ?? '';
-    if (held.length > LONGEST) {
-      lines.push(held);
-      held = '';
+    const lines = (begun + decoder.write(bytes)).split('\n');
+    begun = lines.pop() ?? '';
+    if (begun.length > LONGEST) {
+      lines.push(begun);
+      begun = '';
     }
     for (const line of lines) if (line !== '') say(plainLine(line));
     const done = more.find((one) => typeof one === 'function');
@@ -173,7 +173,7 @@ function takeStream(stream: NodeJS.WriteStream, say: (line: string) => void): ()
     return true;
   };
   return () => {
-    if (held !== '') say(plainLine(held));
+    if (begun !== '') say(plainLine(begun));
     if (own !== undefined) Object.defineProperty(stream, 'write', own);
     else Reflect.deleteProperty(stream, 'write');
   };

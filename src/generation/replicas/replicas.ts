@@ -165,7 +165,7 @@ function withoutWait(error: unknown): unknown {
   return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
 }
 
-interface Asked extends Pick<Gate, 'refresh' | 'fenceOf'> {
+interface AskedReplicas extends Pick<Gate, 'refresh' | 'fenceOf'> {
   admitted: () => readonly Member[];
   serving: () => readonly Member[];
 }
@@ -175,7 +175,7 @@ function questionsTo({
   fenceOf,
   admitted,
   serving,
-}: Asked): Pick<Replicas, 'describe' | 'askEach' | 'askServing'> {
+}: AskedReplicas): Pick<Replicas, 'describe' | 'askEach' | 'askServing'> {
   const there = async (): Promise<readonly Member[]> => {
     await refresh();
     const members = admitted();

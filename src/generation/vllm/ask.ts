@@ -3,7 +3,7 @@ import type { Bound } from '../weight-control.js';
 import type { Http } from './http.js';
 import { read } from './replies.js';
 
-export interface Asked<T> extends Bound {
+export interface ServerQuestion<T> extends Bound {
   schema: z.ZodType<T>;
   body?: object;
 }
@@ -24,7 +24,7 @@ export function createAsk({ call }: Http, replica: string) {
       ...(body !== undefined && { body }),
     });
   };
-  const ask = async <T>(name: string, { schema, ...given }: Asked<T>): Promise<T> =>
+  const ask = async <T>(name: string, { schema, ...given }: ServerQuestion<T>): Promise<T> =>
     read(schema, { reply: await raw(name, given), site: { replica, call: name } });
   return { raw, ask };
 }

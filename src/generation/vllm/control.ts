@@ -5,7 +5,7 @@ import { orAborted } from '../../platform/waits/abort.js';
 import { listOf } from '../../model/untrusted.js';
 import { probeLogprobsMode } from '../logprobs-probe.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
-import type { Ask, Asked } from './ask.js';
+import type { Ask, ServerQuestion } from './ask.js';
 import { createAsk } from './ask.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
@@ -61,7 +61,10 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
     if (reply.status === 404) return null;
     return read(Label, { reply, site: { replica, call: 'GET /weight_info' } }).weight_version;
   };
-  const order = async (call: string, { schema, ...given }: Asked<unknown>): Promise<void> => {
+  const order = async (
+    call: string,
+    { schema, ...given }: ServerQuestion<unknown>,
+  ): Promise<void> => {
     await ask(`POST ${call}`, { schema, ...given });
   };
   return {

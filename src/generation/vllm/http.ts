@@ -107,7 +107,7 @@ export function createHttp(options: HttpOptions): Http {
   });
   const open = async (
     completion: GenerationRequest,
-    { wire, path, body, signal }: Opening,
+    { wire, path, body, signal }: WireRequest,
   ): Promise<ReadStream> => {
     let opened: Readable | null = null;
     const take = (body: Readable): void => {
@@ -151,7 +151,7 @@ export function createHttp(options: HttpOptions): Http {
   };
 }
 
-interface Opening {
+interface WireRequest {
   wire: WireName;
   path: string;
   body: Record<string, unknown>;
