@@ -1,5 +1,5 @@
 import type { AgentSession, PlayedAgent } from './agent-session.js';
-import type { Asked } from './match/attach.js';
+import type { IncomingRequest } from './match/attach.js';
 import { attach } from './match/attach.js';
 import type { Attached } from './match/connections.js';
 import { settle } from './match/connections.js';
@@ -19,7 +19,7 @@ export interface Session extends Pick<
   /** Why it answers no more; null: it does. */
   ending: () => Refusal | null;
   /** Finds the call that a request is, or begins it. */
-  attach: (asked: Asked) => Promise<Attached | Refusal>;
+  attach: (asked: IncomingRequest) => Promise<Attached | Refusal>;
   /** A request was refused that is refused again, however often it is asked. */
   misfits: (refusal: Refusal) => void;
 }

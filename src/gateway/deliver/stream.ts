@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Asked } from '../../model/calls/message.js';
+import type { AskedSampling } from '../../model/calls/message.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
 import { handOver, watchDelivery } from './delivery.js';
@@ -27,7 +27,7 @@ export interface Giving {
 }
 
 /** What the connection's own request asks for. */
-type How = Pick<AgentRequest, 'stream'> & { asked: Pick<Asked, 'include_usage'> };
+type How = Pick<AgentRequest, 'stream'> & { asked: Pick<AskedSampling, 'include_usage'> };
 
 /** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
 export async function give(giving: Giving, { stream, asked }: How): Promise<void> {

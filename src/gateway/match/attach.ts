@@ -20,7 +20,7 @@ const MISMATCH: Refusal = {
   message: 'expected the request that came with this Idempotency-Key before, got another one',
 };
 
-export interface Asked {
+export interface IncomingRequest {
   request: HashedRequest;
   /** The header; null: none. */
   idempotency_key: string | null;
@@ -33,7 +33,7 @@ export interface Asked {
 }
 
 /** Which call it is, once that can be told. */
-export async function attach(life: Life, asked: Asked): Promise<Attached | Refusal> {
+export async function attach(life: Life, asked: IncomingRequest): Promise<Attached | Refusal> {
   const ending = life.standing.ending();
   if (ending !== null) return ending;
   const { calls: each } = life.playing.settings.limits;
@@ -67,7 +67,7 @@ function attachNow(
     idempotency_key,
     is_retry,
     ...asked
-  }: Asked & { number: number; has_waited: boolean },
+  }: IncomingRequest & { number: number; has_waited: boolean },
 ): Attached | Refusal | 'wait' {
   const { key } = request;
   const { replays, standing } = life;

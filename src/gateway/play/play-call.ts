@@ -21,7 +21,7 @@ import { createTelling, sayable } from '../deliver/telling.js';
 
 /** A call of the journal, from its line to its `answer`. */
 
-interface Playing {
+interface CallInPlay {
   playing: PlayedAgent;
   call: PlayedCall;
   turn: number;
@@ -33,7 +33,7 @@ interface Playing {
 }
 
 /** Samples what is missing, and says it. Throws as `patiently` does, and a `Refused` where the engine has no room. */
-export async function playCall(parts: Playing): Promise<void> {
+export async function playCall(parts: CallInPlay): Promise<void> {
   const { playing, call, turn, signal, retry_ms } = parts;
   const { journal, failed } = playing;
   const { calls } = journal.trajectory;
@@ -144,7 +144,7 @@ const roomOf = (
   );
 
 function callOf(
-  { playing, turn, tries }: Playing,
+  { playing, turn, tries }: CallInPlay,
   { line, settings, stops }: { line: JournalCall; settings: Settings; stops: readonly string[] },
 ): Call {
   const { journal, rollout_id, sharer, seed, eos_ids } = playing;
@@ -169,7 +169,7 @@ function callOf(
   };
 }
 
-function meansOf({ playing, call, turn, signal }: Playing): Means {
+function meansOf({ playing, call, turn, signal }: CallInPlay): Means {
   const { journal, pool, waits } = playing;
   const tape = tapeOf(journal, turn);
   return {

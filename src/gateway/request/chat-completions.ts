@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Asked, CallMessage, ToolCall } from '../../model/calls/message.js';
+import type { AskedSampling, CallMessage, ToolCall } from '../../model/calls/message.js';
 import { fieldIn } from '../../model/foreign-object.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import { shapeProblem } from '../../platform/json/depth.js';
@@ -153,7 +153,7 @@ const callsAt =
     return { id, name, arguments: given.trim() === '' ? '{}' : given };
   };
 
-function askedIn(fields: Fields): Asked {
+function askedIn(fields: Fields): AskedSampling {
   const { model, logprobs, top_logprobs = 0, stop, stream_options } = fields;
   const max_tokens = fields.max_completion_tokens ?? fields.max_tokens;
   return {
@@ -188,7 +188,10 @@ function functionsIn(tools: readonly unknown[], ignored: Set<string>): AgentRequ
   return functions.length === 0 ? null : functions;
 }
 
-function structuredIn(format: unknown, { structured }: RequestLimits): Pick<Asked, 'structured'> {
+function structuredIn(
+  format: unknown,
+  { structured }: RequestLimits,
+): Pick<AskedSampling, 'structured'> {
   if (format == null) return {};
   const type = isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'type') : undefined;
   if (type === 'text') return {};

@@ -1,4 +1,4 @@
-import type { Asked, CallMessage } from '../../model/calls/message.js';
+import type { AskedSampling, CallMessage } from '../../model/calls/message.js';
 import type { Tools } from '../../model/journal/agent-lines.js';
 
 /** A request of an agent, whatever dialect it came in. */
@@ -11,7 +11,7 @@ export interface AgentRequest {
   tools: Tools | null;
   /** Requests that differ in it are different. */
   tool_choice: ToolChoice | null;
-  asked: Asked;
+  asked: AskedSampling;
   stream: boolean;
 }
 

@@ -51,7 +51,7 @@ export const messageOf = ({ content, reasoning, tool_calls }: Said): CallMessage
 });
 
 /** What an agent asks of sampling; the batch's settings are in force. */
-export const Asked = z.object({
+export const AskedSampling = z.object({
   /** As it names the policy: echoed. */
   model: z.string().exactOptional(),
   /** Lowers the limit. */
@@ -67,7 +67,7 @@ export const Asked = z.object({
   /** What the agent asked for in vain, by field. */
   ignored: z.array(z.string()).exactOptional(),
 });
-export type Asked = z.infer<typeof Asked>;
+export type AskedSampling = z.infer<typeof AskedSampling>;
 
 /** Why a call is no continuation of one that nothing else continues. */
 export const CAUSES = [

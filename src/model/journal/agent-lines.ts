@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { KeptJson } from '../../platform/json/kept.js';
-import { Asked, CallMessage, CAUSES, Said } from '../calls/message.js';
+import { AskedSampling, CallMessage, CAUSES, Said } from '../calls/message.js';
 import { Glance } from './glance.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../calls/parsers/names.js';
 import { foreign, Reward, tokenIds, written } from './line-parts.js';
@@ -76,7 +76,7 @@ const CallLine = z.object({
   news: z.array(CallMessage),
   /** Beyond those that it shares. */
   prompt_ids: tokenIds,
-  asked: Asked,
+  asked: AskedSampling,
 });
 
 /** An answer as agents read it, behind its `generation`. */
