@@ -17,7 +17,7 @@ import { undici } from './undici.js';
 export interface HttpClient {
   exchange: (exchange: Exchange) => Promise<Answer>;
   /** A stream whose reader bounds it, such as `readEvents`. */
-  openStream: (url: string, init: StreamOpening) => Promise<Opening>;
+  openStream: (url: string, init: StreamOpening) => Promise<OpenedStream>;
   /** Drops all connections; exchanges in flight fail. */
   close: () => Promise<void>;
 }
@@ -70,7 +70,8 @@ export interface StreamOpening {
 }
 
 /** The body of a 2xx answer, which its caller must read or destroy, or what any other said. */
-export type Opening = { body: Readable } | { refusal: Pick<Answer, 'status' | 'text' | 'header'> };
+export type OpenedStream =
+  { body: Readable } | { refusal: Pick<Answer, 'status' | 'text' | 'header'> };
 
 /** Throws `HttpFailure`, or the reason of the exchange's signal. */
 export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions): HttpClient {
@@ -150,7 +151,7 @@ async function runExchange(
 async function openStream(
   url: string,
   { method, headers, body, signal, agent }: StreamOpening & { agent: Agent },
-): Promise<Opening> {
+): Promise<OpenedStream> {
   const sent = { method: method as Exchange['method'], url, headers: Object.fromEntries(headers) };
   const response = await open({ ...sent, body, signal }, agent);
   const { status, header } = response;

@@ -73,7 +73,7 @@ export function createBucket(
   { silent_ms = SILENT_MS }: { silent_ms?: number } = {},
 ): Bucket {
   let client: Sdk.S3Client | null = null;
-  const send = async <T>(request: (s3: Asked) => Promise<T>): Promise<T> => {
+  const send = async <T>(request: (s3: S3Means) => Promise<T>): Promise<T> => {
     // Only those who use it wait for its modules.
     const sdk = await import('@aws-sdk/client-s3');
     client ??= new sdk.S3Client(settingsOf(place, silent_ms));
@@ -95,13 +95,13 @@ export function createBucket(
   return objectsBelow(prefix, { bucket, ask, close: () => client?.destroy() });
 }
 
-interface Asked {
+interface S3Means {
   sdk: typeof Sdk;
   client: Sdk.S3Client;
   options: { abortSignal: AbortSignal };
 }
 
-type Ask = <T>(request: (s3: Asked) => Promise<T>) => Promise<T>;
+type Ask = <T>(request: (s3: S3Means) => Promise<T>) => Promise<T>;
 
 interface Asking {
   bucket: string;
@@ -193,7 +193,7 @@ async function* piecesOf(at: { Bucket: string; Key: string }, ask: Ask): AsyncGe
 /** null: there is none. The client repeats requests, not downloads that break off behind their first bytes. */
 async function downloaded(
   input: Sdk.GetObjectCommandInput,
-  { sdk, client, options }: Asked,
+  { sdk, client, options }: S3Means,
 ): Promise<Buffer | null> {
   for (let tries = 1; ; tries++) {
     const found = await client.send(new sdk.GetObjectCommand(input), options).catch(orNull);
