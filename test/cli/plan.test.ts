@@ -7,14 +7,14 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { FIGURES } from '../../src/cli/plan/figures.js';
 import { planned } from '../../src/cli/plan/plan-command.js';
-import type { Asked, Figures, Row } from '../../src/cli/plan/plan.js';
+import type { Figures, Row, Workload } from '../../src/cli/plan/plan.js';
 import { leastMemory } from '../../src/cli/plan/plan.js';
 import { COMMANDS_OF } from '../../src/cli/plan/plan-table.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { MAIN } from '../../lab/bed/command.js';
 
 const EXAMPLE = ['--rollouts', '50000', '--turns', '20', '--turn-time', '6s', '--tokens', '800'];
-const ASKED: Asked = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 600 };
+const ASKED: Workload = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 600 };
 
 function plan(...args: string[]) {
   const options = { cwd: PROJECT_ROOT, timeout: 280_000, encoding: 'utf8' } as const;
@@ -38,7 +38,7 @@ test('the example of docs/scale.md is what the command prints', async () => {
 test('--json has the numbers and the command that measured each', () => {
   const { stdout } = plan(...EXAMPLE, '--json');
   const { asked, rows } = JSON.parse(stdout) as {
-    asked: Asked;
+    asked: Workload;
     rows: (Row & { command: string | null })[];
   };
   assert.deepEqual(asked, ASKED);

@@ -6,7 +6,7 @@ import { heartbeatMs } from '../../workers/deaths/heartbeat-timeout.js';
 import { planMemory } from '../../workers/memory.js';
 import { integerOf } from '../arguments.js';
 import { FIGURES } from './figures.js';
-import type { Asked, Figures, Row } from './plan.js';
+import type { Figures, Row, Workload } from './plan.js';
 import { leastMemory, planOf } from './plan.js';
 import { COMMANDS_OF, planTable } from './plan-table.js';
 
@@ -23,7 +23,7 @@ export function planCommand(args: string[]): Promise<number> {
       json: { type: 'boolean', default: false },
     },
   });
-  const asked: Asked = {
+  const asked: Workload = {
     rollouts: countOf('--rollouts', values.rollouts),
     turns: countOf('--turns', values.turns),
     turn_s: secondsOf('--turn-time', values['turn-time']),
@@ -44,7 +44,7 @@ const MEASURED_WITH_MS = 60_000;
 const USUAL = { heartbeat_timeout_ms: heartbeatMs({ worker: { heartbeat_timeout: null } }, true) };
 
 /** With the slots that a worker has at its memory. */
-export const planned = (asked: Asked, figures: Figures): Row[] =>
+export const planned = (asked: Workload, figures: Figures): Row[] =>
   planOf(asked, {
     figures,
     memoryFor: (rollouts) =>

@@ -40,7 +40,7 @@ export interface Figures {
   postgres: { cpu_ms_turn: number; wal_bytes_turn: number; turn_s: number; tokens: number };
 }
 
-export interface Asked {
+export interface Workload {
   rollouts: number;
   turns: number;
   turn_s: number;
@@ -76,7 +76,7 @@ interface Load {
   continued: number;
 }
 
-const loadOf = ({ rollouts, turns, turn_s, tokens, slice_s }: Asked): Load => ({
+const loadOf = ({ rollouts, turns, turn_s, tokens, slice_s }: Workload): Load => ({
   turns_s: rollouts / turn_s,
   tokens_s: (rollouts * tokens) / turn_s,
   rollouts_s: rollouts / (turns * turn_s),
@@ -98,7 +98,7 @@ interface Given {
 }
 
 /** From measured figures and a number of rollouts in flight to what they need, if ended ones are always replaced. */
-export function planOf(asked: Asked, measured: Omit<Given, 'load'>): Row[] {
+export function planOf(asked: Workload, measured: Omit<Given, 'load'>): Row[] {
   const given = { ...measured, load: loadOf(asked) };
   return [
     ...loadRows(asked, given),
@@ -108,7 +108,7 @@ export function planOf(asked: Asked, measured: Omit<Given, 'load'>): Row[] {
   ];
 }
 
-const loadRows = ({ rollouts }: Asked, { load }: Given): Row[] =>
+const loadRows = ({ rollouts }: Workload, { load }: Given): Row[] =>
   rowsIn({ part: 'load', by: null }, [
     ['rollouts in flight', rollouts],
     ['a rollout takes', load.whole_s, 's'],
@@ -131,7 +131,7 @@ const coresOf = (cost: Cost, { rollouts, load }: { rollouts: number; load: Load 
     load.tokens_s * (cost.cpu_ms_token ?? 0)) /
   1000;
 
-function temporalRows({ rollouts }: Asked, { load, figures, beatAs }: Given): Row[] {
+function temporalRows({ rollouts }: Workload, { load, figures, beatAs }: Given): Row[] {
   const { temporal } = figures;
   const beating = beatAs(rollouts);
   const heartbeats_s = beating * temporal.heartbeats_rollout_s;
@@ -158,7 +158,7 @@ function temporalRows({ rollouts }: Asked, { load, figures, beatAs }: Given): Ro
   ];
 }
 
-type Turn = Pick<Asked, 'turn_s' | 'tokens'>;
+type Turn = Pick<Workload, 'turn_s' | 'tokens'>;
 
 /** How often one turn's tokens are written. */
 const flushesOf = ({ tokens, turn_s }: Turn): number =>
@@ -167,7 +167,7 @@ const flushesOf = ({ tokens, turn_s }: Turn): number =>
 const turnBytes = (turn: Turn, of: Figures['journal']): number =>
   of.bytes_turn + flushesOf(turn) * of.bytes_flush + turn.tokens * of.bytes_token;
 
-function journalRows(asked: Asked, { load, figures: { journal, postgres } }: Given): Row[] {
+function journalRows(asked: Workload, { load, figures: { journal, postgres } }: Given): Row[] {
   const flushes = flushesOf(asked);
   const turn = turnBytes(asked, journal);
   const whole = journal.bytes_rollout + asked.turns * turn;
@@ -188,7 +188,10 @@ function journalRows(asked: Asked, { load, figures: { journal, postgres } }: Giv
   ];
 }
 
-function workerRows({ rollouts }: Asked, { load, figures: { worker }, memoryFor }: Given): Row[] {
+function workerRows(
+  { rollouts }: Workload,
+  { load, figures: { worker }, memoryFor }: Given,
+): Row[] {
   const cores = coresOf(worker, { rollouts, load });
   const processes = Math.ceil(cores / LOAD_OF_PROCESS);
   const each = Math.ceil(rollouts / processes);
