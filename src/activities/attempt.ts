@@ -8,7 +8,7 @@ import type { Waiting } from './contract.js';
 import type { Bug } from './failure.js';
 import { bugIn, finalFailure, toFailure } from './failure.js';
 import { BACK_AFTER_MS, GaveWay } from './giving-way.js';
-import type { UnservedClock, Asked, MayTell, Told } from './waits.js';
+import type { UnservedClock, AskedCall, MayTell, Told } from './waits.js';
 import {
   createUnservedClock,
   askVisibly,
@@ -40,7 +40,7 @@ export interface Attempt {
   /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
   reportWaiting: (waiting: Waiting | null) => Promise<void>;
   /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
-  asks: <T>(asked: Asked, answer: () => Promise<T>) => Promise<T>;
+  asks: <T>(asked: AskedCall, answer: () => Promise<T>) => Promise<T>;
   /** All slots of its queue are taken in this process, so somebody may wait for one. */
   isCrowded: () => boolean;
   /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
@@ -127,7 +127,7 @@ export function createRunAttempt({
       beat();
       return signalWaiting(workflow, waiting);
     });
-    const running: Running = { context, workflow, before, details, unserved, reportWaiting };
+    const running: RunningAttempt = { context, workflow, before, details, unserved, reportWaiting };
     const leave = slots.enter(info.taskQueue);
     const heartbeat = setInterval(beat, (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3);
     try {
@@ -153,7 +153,7 @@ function takeContext(): Context {
   return context;
 }
 
-interface Running {
+interface RunningAttempt {
   context: Context;
   workflow: Pick<Attempt, 'workflow_id' | 'run_id'>;
   before: Partial<HeartbeatDetails>;
@@ -163,7 +163,7 @@ interface Running {
 }
 
 function attemptOf(
-  { context, workflow, before, details, unserved, reportWaiting }: Running,
+  { context, workflow, before, details, unserved, reportWaiting }: RunningAttempt,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
 ): Attempt {
   const { info } = context;
@@ -198,7 +198,7 @@ function attemptOf(
 /** The last heartbeat tells the next attempt, and whoever asks, how this one has ended. */
 async function failureAfter(
   error: unknown,
-  { context, before, details, unserved, reportWaiting }: Running,
+  { context, before, details, unserved, reportWaiting }: RunningAttempt,
 ): Promise<unknown> {
   if (error instanceof GaveWay) {
     const held_ms = unserved.ms() + (details.holds ? BACK_AFTER_MS : 0);

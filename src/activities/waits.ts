@@ -116,7 +116,7 @@ export const waitOf = (fault: Fault, waited: Waited | null = fault.waited): Wait
   }),
 });
 
-export interface Asked {
+export interface AskedCall {
   /** Name of the call, as in `Waiting`. */
   call: string;
   /** When the last part of the answer came, in seconds since 1970; null: none has. */
@@ -127,7 +127,7 @@ export interface Asked {
 
 /** Makes a call, and reports it while it brings no answer and no part of one. */
 export async function askVisibly<T>(
-  { call, moved_at, why = () => Promise.resolve(null) }: Asked,
+  { call, moved_at, why = () => Promise.resolve(null) }: AskedCall,
   {
     answer,
     reportWaiting,

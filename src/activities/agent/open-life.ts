@@ -5,7 +5,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Playing } from '../playing.js';
 
-interface Opening {
+interface LifeOpening {
   program: Program;
   base_url: string;
   /** Resolves when a replica serves. */
@@ -24,7 +24,7 @@ interface OpenLife {
 export const runOf = (ref: RolloutRef, life: number): string => `${rolloutId(ref)}.${life}`;
 
 /** The last life, if it can go on, or has ended unseen; else a new one, whose line is durable and still ours. */
-export async function openLifeOf(playing: Playing, opening: Opening): Promise<OpenLife> {
+export async function openLifeOf(playing: Playing, opening: LifeOpening): Promise<OpenLife> {
   const { journal, ref } = playing;
   const { lives } = journal.trajectory;
   const last = lives.at(-1);
@@ -48,7 +48,7 @@ export async function openLifeOf(playing: Playing, opening: Opening): Promise<Op
  */
 async function keptOf(
   { line }: Life,
-  { playing, program, base_url }: { playing: Playing } & Opening,
+  { playing, program, base_url }: { playing: Playing } & LifeOpening,
 ): Promise<OpenLife | null> {
   const { journal, ref, signal } = playing;
   const run = runOf(ref, line.life);

@@ -68,14 +68,14 @@ export async function runAgent(playing: Playing, { environment }: Dependencies):
   throw agentFailed(runs.failure, sample);
 }
 
-interface Asked {
+interface AskedRun {
   playing: Playing;
   sample: AgentSample;
   attempt: number;
 }
 
 /** The journal records the request before it is sent, so that later attempts count it. */
-async function ask(servers: AgentServers, { playing, sample, attempt }: Asked): Promise<void> {
+async function ask(servers: AgentServers, { playing, sample, attempt }: AskedRun): Promise<void> {
   const { journal, signal, reportWaiting } = playing;
   const { agent } = sample;
   // An absent server costs no attempt.
@@ -94,7 +94,7 @@ async function ask(servers: AgentServers, { playing, sample, attempt }: Asked): 
 
 async function send(
   servers: AgentServers,
-  { url, playing, sample, attempt }: Asked & { url: string },
+  { url, playing, sample, attempt }: AskedRun & { url: string },
 ): Promise<void> {
   const { row, timeout } = sample;
   const began = performance.now();
@@ -130,7 +130,7 @@ const counts = (error: unknown): error is Fault =>
   error instanceof Fault && error.failureClass !== null && !error.uncounted;
 
 /** A pause before the row's next attempt, in which a failed service may recover. */
-function ofAttempt(fault: Fault, { playing, sample, attempt }: Asked): Fault {
+function ofAttempt(fault: Fault, { playing, sample, attempt }: AskedRun): Fault {
   const wait = playing.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
   const waits = faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
   return judged(waits, { attempts_left: sample.max_attempts - attempt - 1 });

@@ -22,7 +22,7 @@ import { untilItEnds } from './until-it-ends.js';
 /** The end of what a program printed, as rows and failures have it. */
 const MOST_TAIL = 2000;
 
-interface Running {
+interface RunningProgram {
   playing: Playing;
   program: Program;
   gateway: Gateway;
@@ -52,7 +52,7 @@ export async function runProgram(playing: Playing, dependencies: Dependencies): 
   }
 }
 
-function runningOf(playing: Playing, dependencies: Dependencies): Running {
+function runningOf(playing: Playing, dependencies: Dependencies): RunningProgram {
   const { start, settings_in_force: settings } = playing.journal.trajectory;
   if (start === null || settings === null)
     throw journalLost(playing.ref, { lacks: 'its start', store: dependencies.store });
@@ -97,7 +97,7 @@ function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault 
 }
 
 /** Returns what its program asked in vain, and would again; null: nothing. */
-async function playLife(running: Running): Promise<string | null> {
+async function playLife(running: RunningProgram): Promise<string | null> {
   const { playing, program, gateway, dependencies, settings } = running;
   const { journal, signal } = playing;
   const { line, run, found } = await openLifeOf(playing, {
@@ -135,7 +135,11 @@ async function untilEnded<T>(
     plays,
     program,
     ...at
-  }: Pick<Running, 'program'> & { plays: () => Promise<T>; run: string; signal: AbortSignal },
+  }: Pick<RunningProgram, 'program'> & {
+    plays: () => Promise<T>;
+    run: string;
+    signal: AbortSignal;
+  },
 ): Promise<T> {
   try {
     const ended = await plays();
@@ -165,7 +169,7 @@ function ofOurs({ lives, standing }: Pick<Trajectory, 'lives' | 'standing'>, fau
 
 async function serves(
   { ref, signal }: Playing,
-  { settings, dependencies }: Pick<Running, 'settings' | 'dependencies'>,
+  { settings, dependencies }: Pick<RunningProgram, 'settings' | 'dependencies'>,
 ): Promise<void> {
   const session_id = rolloutId(ref);
   const asked = { session_id, signal, is_generation: false };
@@ -174,7 +178,7 @@ async function serves(
 
 async function taskOf(
   { base_url, key }: AgentSession,
-  { playing: { ref, journal }, dependencies: { store } }: Running,
+  { playing: { ref, journal }, dependencies: { store } }: RunningProgram,
 ): Promise<ProgramTask> {
   const { sample } = await sampleOf(ref, store);
   const message_log = textLog(sample.message_log);

@@ -107,13 +107,13 @@ interface Quiet {
   mayRun: boolean;
 }
 
-type Running = Parameters<Activities['lookAtRollouts']>[0]['running'];
+type RunningPlaces = Parameters<Activities['lookAtRollouts']>[0]['running'];
 
-const placesOf = (running: Running = []): Place[] =>
+const placesOf = (running: RunningPlaces = []): Place[] =>
   running.map(([row, repeat]) => ({ row, repeat }));
 
 /** The workflow says which rollouts run; a journal without an end may be that of one that was terminated or deleted. */
-function whichRun(running: Running): (place: Place) => boolean {
+function whichRun(running: RunningPlaces): (place: Place) => boolean {
   if (running === undefined) return () => true;
   const places = new Set(running.map(([row, repeat]) => placeKey({ row, repeat })));
   return (place) => places.has(placeKey(place));

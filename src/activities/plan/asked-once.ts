@@ -4,7 +4,7 @@ import type { Attempt } from '../attempt.js';
 import type { GenerationPool } from '../dependencies.js';
 
 /** Questions to replicas while a batch is planned. */
-export interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
+export interface AskedEngines extends Pick<Attempt, 'signal' | 'warn'> {
   request: BatchRequest;
   pool: GenerationPool;
 }

@@ -6,7 +6,7 @@ import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Asked } from './asked-once.js';
+import type { AskedEngines } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import type { Prompts } from './read-samples.js';
 import { placeOf } from './sample-problems.js';
@@ -22,7 +22,7 @@ const MOST_CONTINUED = 8;
  * asks every replica for each list of roles, with other texts; a template may still refuse a sample's own text.
  */
 export async function checkPrompts(
-  { request: { generation, samples }, pool, signal }: Asked,
+  { request: { generation, samples }, pool, signal }: AskedEngines,
   { prompts, dependencies }: { prompts: Prompts; dependencies: Pick<Dependencies, 'environment'> },
 ): Promise<void> {
   if (generation.prompt_format === 'raw') return;
@@ -53,7 +53,7 @@ export async function checkPrompts(
  * the one that it was sampled from. It asks every replica, for each list of roles in its prompts.
  */
 export async function checkTemplate(
-  { request, pool, signal, warn }: Asked,
+  { request, pool, signal, warn }: AskedEngines,
   { prompts, dependencies }: { prompts: Prompts; dependencies: Pick<Dependencies, 'environment'> },
 ): Promise<void> {
   const { generation, max_rollout_turns } = request;

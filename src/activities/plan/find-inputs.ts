@@ -6,7 +6,7 @@ import type { Dependencies } from '../dependencies.js';
 import { contentBelow } from './inputs.js';
 import { tokenFile } from './put-samples.js';
 
-const Asked = z.strictObject({
+const AskedInputs = z.strictObject({
   token: z
     .string()
     .regex(/^[0-9a-f]{32}$/, 'expected 32 hexadecimal digits')
@@ -24,7 +24,7 @@ export function createFindInputs({
 }: Pick<Dependencies, 'attempt' | 'deployment'>): Activities['findInputs'] {
   return (input) =>
     attempt(async () => {
-      const asked = Asked.safeParse(input);
+      const asked = AskedInputs.safeParse(input);
       if (!asked.success) throw invalidBatchRequest(problemsOf(asked.error, input));
       const { token } = asked.data;
       return {

@@ -9,7 +9,7 @@ import { invalidBatchRequest, preview, previews } from '../../model/problems.js'
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
-import type { Asked } from './asked-once.js';
+import type { AskedEngines } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
@@ -160,7 +160,7 @@ function withRemedy(error: unknown, pool: GenerationPool): unknown {
 
 /** Logprobs of a distribution other than the sampled one make every importance ratio wrong. */
 async function checkLogprobs(
-  { request: { generation }, pool, signal, warn }: Asked,
+  { request: { generation }, pool, signal, warn }: AskedEngines,
   model: string,
 ): Promise<LogprobsMode | null> {
   if (!generation.include_logprobs) return null;
@@ -194,7 +194,7 @@ async function checkVersions({
   pool,
   signal,
   warn,
-}: Asked): Promise<void> {
+}: AskedEngines): Promise<void> {
   if (policy_version === null) return;
   const served = await askedOnce(() =>
     pool.askServing(async (service, { fence }) => {
@@ -221,7 +221,7 @@ async function checkVersions({
 
 /** Refuses a batch with pictures that an engine cannot take together with ids. It asks every replica that serves, with a picture. */
 async function checkPictures(
-  { request: { generation }, pool, signal }: Asked,
+  { request: { generation }, pool, signal }: AskedEngines,
   where: string,
 ): Promise<void> {
   const model = generation.model ?? '';
@@ -243,7 +243,7 @@ const known = new WeakMap<WeightControl, { epoch: number; at: number }>();
 
 /** Refuses URLs that lead to several engines: one would sample what the other has a label for. */
 async function checkEngines(
-  { request, signal }: Pick<Asked, 'request' | 'signal'>,
+  { request, signal }: Pick<AskedEngines, 'request' | 'signal'>,
   { policy }: Pick<Dependencies, 'policy'>,
 ): Promise<void> {
   const service = policy(request.generation.service);

@@ -64,7 +64,7 @@ export function createBeginTransfer(dependencies: Dependencies): PolicyActivitie
 const ticketOf = (record: PolicyRecord | null, nonce: string): Ticket | null =>
   record?.transfers.open?.nonce === nonce ? record.transfers.open : null;
 
-interface Opening {
+interface NewTicket {
   begin: Begin;
   nonce: string;
   heard: Asking['heard'];
@@ -72,7 +72,7 @@ interface Opening {
 }
 
 /** Asks everything that can be known before an engine is touched, then records the ticket. */
-async function open(policy: PolicyService, opening: Opening): Promise<Ticket> {
+async function open(policy: PolicyService, opening: NewTicket): Promise<Ticket> {
   const { begin, nonce, heard, signal } = opening;
   const asking = (): Asking => ({ ...begin, heard, now: commonMs() });
   const earlier = await policy.records.latest();

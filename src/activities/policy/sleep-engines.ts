@@ -62,7 +62,7 @@ export function createSleepEngines(dependencies: Dependencies): PolicyActivities
     });
 }
 
-interface Asked {
+interface AskedSleep {
   asked: Sleep;
   nonce: string;
   heard: Heard | undefined;
@@ -72,7 +72,7 @@ interface Asked {
 /** Asks everything that can be known before an engine is touched. */
 async function recordSleep(
   policy: PolicyService,
-  { asked, nonce, heard, signal }: Asked,
+  { asked, nonce, heard, signal }: AskedSleep,
 ): Promise<PolicyRecord | null> {
   const earlier = await policy.records.latest();
   check(earlier, { asked, heard });
@@ -100,7 +100,7 @@ async function recordSleep(
 
 function check(
   record: PolicyRecord | null,
-  { asked, heard }: Pick<Asked, 'asked' | 'heard'>,
+  { asked, heard }: Pick<AskedSleep, 'asked' | 'heard'>,
 ): void {
   const asking = { holder: asked.holder, heard, now: commonMs() };
   const refusal = refusalOfSleep(record, asked) ?? refusalOfHolder(record, asking);

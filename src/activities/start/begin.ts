@@ -55,7 +55,7 @@ export async function begin(
   });
 }
 
-interface Opening {
+interface SampleOpening {
   sample: Sample;
   request: BatchRequest;
   playing: Playing;
@@ -63,7 +63,7 @@ interface Opening {
 
 /** An agent gets its row and renders its prompts itself; a program's conversations are rendered as it asks. */
 async function openingOf(
-  opening: Opening,
+  opening: SampleOpening,
   dependencies: Dependencies,
 ): Promise<Pick<LineOf<'start'>, 'plays' | 'program' | 'prompt'>> {
   const { agent, program } = dependencies.environment(opening.sample.task_name)?.environment ?? {};
@@ -73,7 +73,7 @@ async function openingOf(
 }
 
 async function renderSample(
-  { sample, request, playing: { ref, signal } }: Opening,
+  { sample, request, playing: { ref, signal } }: SampleOpening,
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
   const { generation } = request;

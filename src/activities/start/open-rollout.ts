@@ -44,7 +44,7 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
     });
 }
 
-interface Opening {
+interface RolloutOpening {
   place: RolloutInput;
   request: BatchRequest;
   limits: LimitsChange;
@@ -52,7 +52,7 @@ interface Opening {
 }
 
 async function open(
-  { place, request, limits, lease }: Opening,
+  { place, request, limits, lease }: RolloutOpening,
   dependencies: Dependencies,
 ): Promise<Omit<RolloutPlan, 'is_batch'>> {
   const { replaces } = place;
