@@ -21,7 +21,7 @@ export interface KnownAttributes {
   look: () => Promise<void>;
 }
 
-type Asked = Pick<NativeConnection, 'operatorService' | 'workflowService'>;
+type AttributeServices = Pick<NativeConnection, 'operatorService' | 'workflowService'>;
 
 /**
  * Registers the search attributes that the namespace lacks: the workflow task of an upsert that it does not know fails.
@@ -29,7 +29,7 @@ type Asked = Pick<NativeConnection, 'operatorService' | 'workflowService'>;
  * operator; a process without workflows (`upserts`) does without them too.
  */
 export async function knowAttributes(
-  { operatorService }: Pick<Asked, 'operatorService'>,
+  { operatorService }: Pick<AttributeServices, 'operatorService'>,
   { namespace, upserts, log }: { namespace: string; upserts: boolean; log: Log },
 ): Promise<KnownAttributes> {
   let unlisted: readonly string[] = [];
@@ -55,7 +55,7 @@ type Log = Pick<Logger, 'info' | 'warn' | 'debug'>;
  * Returns a function that ends it.
  */
 export async function keepAttributes(
-  { workflowService }: Pick<Asked, 'workflowService'>,
+  { workflowService }: Pick<AttributeServices, 'workflowService'>,
   { namespace, attributes, log }: { namespace: string; attributes: KnownAttributes; log: Log },
 ): Promise<() => void> {
   const idNow = async (): Promise<string> =>
@@ -79,7 +79,7 @@ export async function keepAttributes(
 
 /** Without room: those without a free slot, and those that somebody has with another type. */
 async function addMissing(
-  { operatorService }: Pick<Asked, 'operatorService'>,
+  { operatorService }: Pick<AttributeServices, 'operatorService'>,
   { namespace }: { namespace: string },
 ): Promise<{ added: string[]; roomless: readonly SearchAttribute[] }> {
   const { missing, taken } = await lookAtAttributes({ operatorService }, { namespace });
@@ -112,7 +112,7 @@ async function addMissing(
 
 /** Those that are not there, and those that are there with another type. Rejects if the server does not answer this. */
 export async function lookAtAttributes(
-  { operatorService }: Pick<Asked, 'operatorService'>,
+  { operatorService }: Pick<AttributeServices, 'operatorService'>,
   { namespace }: { namespace: string },
 ): Promise<{ missing: SearchAttribute[]; taken: SearchAttribute[] }> {
   const { customAttributes } = await operatorService

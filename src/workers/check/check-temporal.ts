@@ -23,14 +23,14 @@ import { OPEN_IN_SEARCHES, onTaskQueue, whyPaused } from '../../temporal/workflo
 
 const CONNECTS_WITHIN_MS = 10_000;
 
-interface Asked {
+interface ServerCheck {
   file: string | undefined;
   /** null: the store cannot be asked. */
   store: Promise<OwnStore | null>;
 }
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
-export async function checkTemporal(config: Config, asked: Asked): Promise<Finding[]> {
+export async function checkTemporal(config: Config, asked: ServerCheck): Promise<Finding[]> {
   const settings = settingsOrFinding(config);
   if ('state' in settings) return [settings];
   const { options, namespace, address_from } = settings;
@@ -73,7 +73,7 @@ async function askServer(
     config,
     file,
     store,
-  }: { part: string; namespace: string; config: Config } & Asked,
+  }: { part: string; namespace: string; config: Config } & ServerCheck,
 ): Promise<Finding[]> {
   try {
     await connection.workflowService.describeNamespace({ namespace });
