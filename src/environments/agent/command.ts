@@ -7,7 +7,7 @@ import type {
   Confined,
   Confinement,
   Part,
-  Running,
+  RunningCommand,
 } from '../../sandbox/programs/confinement.js';
 import type { Argv, CommandSettings } from './command-settings.js';
 import { findProgram } from '../../sandbox/programs/find-program.js';
@@ -131,7 +131,10 @@ async function begin(
 }
 
 interface Stage {
-  start: (argv: Argv, more: Omit<Command, 'argv' | 'env'> & { part: Part }) => Promise<Running>;
+  start: (
+    argv: Argv,
+    more: Omit<Command, 'argv' | 'env'> & { part: Part },
+  ) => Promise<RunningCommand>;
   /** Ends the program, now or when it starts. */
   cut: () => void;
 }
@@ -141,7 +144,7 @@ function createStage(
   { confined, filling }: { confined: Confined; filling: Filling },
 ): Stage {
   const fill = (text: string): string => filled(text, filling);
-  let program: Running | null = null;
+  let program: RunningCommand | null = null;
   let is_cut = false;
   return {
     start: async ([first, ...args], more) => {
@@ -182,7 +185,7 @@ function variablesFor(
   return { ...own, ...Object.fromEntries(given), HOME, TMPDIR };
 }
 
-interface Playing extends Pick<ProgramStart, 'over'> {
+interface PlayedProgram extends Pick<ProgramStart, 'over'> {
   confined: Confined;
   stage: Stage;
   input: string;
@@ -192,7 +195,7 @@ interface Playing extends Pick<ProgramStart, 'over'> {
 
 async function play(
   settings: CommandSettings,
-  { confined, stage, input, secret, over }: Playing,
+  { confined, stage, input, secret, over }: PlayedProgram,
 ): Promise<ProgramEnd> {
   const { start } = stage;
   const failed = (field: string, why: string): Fault => {
@@ -225,7 +228,7 @@ async function play(
 const NOTHING = { submission: null, reward: null, rewards: {}, metadata: null };
 
 /** A key that was cut at the beginning is not found: so much is left out. */
-function tailOf(running: Running, secret: string | null): string {
+function tailOf(running: RunningCommand, secret: string | null): string {
   if (secret === null) return running.tail().slice(-MOST_TAIL);
   const text = running.tail().replaceAll(secret, '(key)');
   return text.length > MOST_TAIL ? text.slice(secret.length).slice(-MOST_TAIL) : text;

@@ -10,7 +10,7 @@ import type {
   Confined,
   Ended,
   Part,
-  Running,
+  RunningCommand,
 } from '../../sandbox/programs/confinement.js';
 
 /** What a program has left, read once nothing of it lives. */
@@ -24,7 +24,7 @@ export interface Submitted {
 type Start = (
   argv: Argv,
   more: Pick<Command, 'input' | 'most_output'> & { part: Part },
-) => Promise<Running>;
+) => Promise<RunningCommand>;
 
 const MOST_SUBMISSION = 2 ** 20;
 /** How many characters of what a command said a message has. */

@@ -38,7 +38,7 @@ export function createRun({ answers, ...settings }: RunSettings): AgentServers['
     });
 }
 
-interface Asked {
+interface RunReply {
   /** null: nothing of it is kept. */
   answer: AgentAnswer | null;
   fault: Fault | null;
@@ -47,7 +47,7 @@ interface Asked {
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
   { callsTo, timeout_ms, broken, share, texts }: Omit<RunSettings, 'answers'> & { share: Share },
-): Promise<Asked> {
+): Promise<RunReply> {
   try {
     const { request, text } = await callsTo(url).send({
       method: 'POST',
@@ -88,7 +88,7 @@ function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
 function asked(
   read: ReturnType<typeof readAnswer>,
   { text, ...whose }: { text: string; subject: string; at: string },
-): Asked {
+): RunReply {
   if (!Array.isArray(read)) return { answer: read, fault: null };
   const fault = classed(rejected({ ...whose, problems: read }));
   return { answer: unscoredAnswer(text, read), fault };

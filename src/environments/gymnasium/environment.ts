@@ -93,14 +93,14 @@ interface Server {
   reset_timeout_ms: number;
 }
 
-interface Asked {
+interface AskedServer {
   context: StepContext;
   server: Server;
 }
 
 async function reset(
   { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: ForeignObject },
-  { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
+  { context, server: { at, send, reset_timeout_ms: timeout_ms } }: AskedServer,
 ): Promise<Beginning<ForeignObject>> {
   const { idempotency_key, deployment, signal, share } = context;
   const body = rowOf(metadata, message_log);
@@ -131,7 +131,7 @@ async function reset(
 
 async function step(
   { message_log: log, metadata }: Turn<ForeignObject>,
-  { context, server: { at, send, max_steps } }: Asked,
+  { context, server: { at, send, max_steps } }: AskedServer,
 ): Promise<TurnAnswer<ForeignObject>> {
   const session = sessionOf(metadata);
   if (session === null) throw noSession(at);

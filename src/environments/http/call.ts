@@ -137,13 +137,13 @@ function bodyOf(body: unknown): string | Readable | null {
   return body instanceof Readable ? body : writeJson(body);
 }
 
-interface Asked {
+interface RequestSite {
   request: string;
   at: string;
 }
 
 /** An answer that is too large or unreadable would be the same on the next attempt. */
-function failed(failure: HttpFailure, { request, at }: Asked): Fault {
+function failed(failure: HttpFailure, { request, at }: RequestSite): Fault {
   const { kind, message } = failure;
   const isAnswer = kind === 'too_large' || kind === 'unreadable';
   return new Fault({
@@ -156,7 +156,7 @@ function failed(failure: HttpFailure, { request, at }: Asked): Fault {
 
 function refusal(
   { status, text, header }: Answer,
-  { request, at, method, token }: Asked & Pick<HttpCall, 'method'> & { token: Token | null },
+  { request, at, method, token }: RequestSite & Pick<HttpCall, 'method'> & { token: Token | null },
 ): Fault {
   const wait = retryAfterMs(header);
   const { message, trace } = errorText(text);

@@ -27,7 +27,7 @@ export function answersFrom(context: EnvironmentContext, signal: AbortSignal): A
   };
 }
 
-type Asked = Extract<FromThread, { kind: 'ask' | 'ask_now' }>;
+type ThreadQuestion = Extract<FromThread, { kind: 'ask' | 'ask_now' }>;
 
 interface Answering {
   answer: Answer;
@@ -35,7 +35,10 @@ interface Answering {
   reply: (message: ToThread) => void;
 }
 
-export async function answerOn(asked: Asked, { answer, next, reply }: Answering): Promise<void> {
+export async function answerOn(
+  asked: ThreadQuestion,
+  { answer, next, reply }: Answering,
+): Promise<void> {
   const { question } = asked;
   const given = async (): Promise<unknown> =>
     question.about === 'next_rollout' ? await next(question.call) : await answer(question);

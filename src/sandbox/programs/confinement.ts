@@ -65,7 +65,7 @@ export interface Confined {
   /** null: programs in it reach the worker's own listener, with the key of their life. */
   door: Door | null;
   /** Starts a command, one after the other. Throws `EnvironmentRejected` if there is no such program. */
-  start: (command: Command) => Promise<Running>;
+  start: (command: Command) => Promise<RunningCommand>;
   /** Ends what runs in it, and removes it. May be called more than once. Never rejects. */
   remove: () => Promise<void>;
 }
@@ -92,7 +92,7 @@ export interface Command {
   most_output?: number;
 }
 
-export interface Running {
+export interface RunningCommand {
   /** Resolves when nothing of it lives, also nothing that it has left in the background. */
   ended: Promise<Ended>;
   /** The end of what it has printed so far, standard output and error together, some thousand characters. */

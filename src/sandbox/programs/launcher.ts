@@ -29,7 +29,7 @@ const Said = z.union([
 ]);
 export type Said = z.infer<typeof Said>;
 
-export interface Opening {
+export interface LaunchOptions {
   folder: string;
   /** Null: the worker's own. */
   own_user: number | null;
@@ -64,7 +64,7 @@ const ID = 1000;
 
 /** Rejects with the reason if this machine gives no such namespaces. */
 export async function launch(
-  opening: Opening,
+  opening: LaunchOptions,
   { python, signal }: { python: Python; signal: AbortSignal },
 ): Promise<Launcher> {
   const child = await spawned(
@@ -129,7 +129,7 @@ interface Greeting {
 }
 
 async function greet(
-  opening: Opening,
+  opening: LaunchOptions,
   { child, pid, ended, stderr }: Greeting,
 ): Promise<Pick<Launcher, 'ready' | 'server'>> {
   let errors = '';

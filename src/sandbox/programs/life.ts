@@ -6,7 +6,7 @@ import type { Folders } from '../folders.js';
 import { isRoot } from '../folders.js';
 import type { Python } from '../python.js';
 import type { Watcher } from '../watch/watcher.js';
-import type { Command, Confined, Ended, Part, ProgramLimits, Running } from './confinement.js';
+import type { Command, Confined, Ended, Part, ProgramLimits, RunningCommand } from './confinement.js';
 import type { Launcher, Ready } from './launcher.js';
 import { launch } from './launcher.js';
 import type { View } from './view.js';
@@ -123,7 +123,7 @@ function sentenceOf(excess: Excess, { memory, processes, disk }: ProgramLimits):
 }
 
 interface Commands {
-  start: (command: Command, view: View) => Promise<Running>;
+  start: (command: Command, view: View) => Promise<RunningCommand>;
   /** Ends what runs because of this. */
   excess: (why: string) => void;
 }
@@ -152,7 +152,7 @@ function createCommands({ send, listen, ended, stdout, stderr }: Launcher): Comm
   const start = async (
     { argv, env, input, most_output }: Command,
     view: View,
-  ): Promise<Running> => {
+  ): Promise<RunningCommand> => {
     const id = ++last_id;
     const printed = outputs.begin(most_output);
     let finish: Current['ended'] = () => undefined;

@@ -10,7 +10,7 @@ import type {
   Confinement,
   ConfinementOptions,
   Part,
-  Running,
+  RunningCommand,
 } from './confinement.js';
 import { findProgram } from './find-program.js';
 import { abandoned, endStraysOf, own, prefix, removed } from './strays.js';
@@ -88,17 +88,17 @@ async function sweep(report: ConfinementOptions['report']): Promise<void> {
   }
 }
 
-interface Opening extends Pick<ConfinementOptions, 'name' | 'report'> {
+interface UnconfinedOptions extends Pick<ConfinementOptions, 'name' | 'report'> {
   python: Python;
 }
 
-async function openLife({ python, name, report }: Opening): Promise<Confined> {
+async function openLife({ python, name, report }: UnconfinedOptions): Promise<Confined> {
   const base = await made(name);
   const at = (folder: string): string => path.join(base, folder);
   const folder = at('work');
   const own = (part: Part, name: string): string =>
     at(part === 'program' ? name : `${part}-${name}`);
-  let running: Running | null = null;
+  let running: RunningCommand | null = null;
   const endStrays = (): Promise<void> => endStraysOf(base);
   let removing: Promise<void> | null = null;
   const remove = async (): Promise<void> => {
@@ -200,7 +200,7 @@ const DRAIN_MS = 2000;
 async function startGuarded(
   { argv, env, input, most_output }: Command,
   { python, cwd, endStrays }: Around,
-): Promise<Running> {
+): Promise<RunningCommand> {
   const child = await spawned(
     spawn(python.executable, ['-I', GUARD, ...argv], {
       cwd,

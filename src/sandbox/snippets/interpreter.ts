@@ -112,7 +112,7 @@ function watchCode(
   };
 }
 
-interface Running extends Watching {
+interface RunningInterpreter extends Watching {
   child: ChildProcessWithoutNullStreams;
   replies: LineReader;
   close: () => Promise<void>;
@@ -121,7 +121,7 @@ interface Running extends Watching {
 }
 
 function createRun(
-  { child, replies, close, group, watch, listen }: Running,
+  { child, replies, close, group, watch, listen }: RunningInterpreter,
   { limits }: StartOptions,
 ): Interpreter['run'] {
   return async (blocks, { signal, timeout_ms }) => {
