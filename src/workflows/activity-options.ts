@@ -59,7 +59,7 @@ export const { planBatch } = proxyActivities<Activities>({
   scheduleToCloseTimeout: '24h',
 });
 
-export interface Opening {
+export interface OpeningOptions {
   summary?: string;
   /** From the batch's plan; absent: nobody knows it yet. */
   heartbeat_timeout_ms?: number;
@@ -68,7 +68,7 @@ export interface Opening {
 /** Within `left_ms` a worker must take it; it then watches the time itself. */
 export const openRollout = (
   left_ms: number,
-  { summary, heartbeat_timeout_ms }: Opening,
+  { summary, heartbeat_timeout_ms }: OpeningOptions,
 ): Activities['openRollout'] =>
   proxyActivities<Activities>({
     taskQueue: generationQueueOf(workflowInfo().taskQueue),

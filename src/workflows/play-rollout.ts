@@ -9,7 +9,7 @@ import type {
 import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
-import type { Opening } from './activity-options.js';
+import type { OpeningOptions } from './activity-options.js';
 import { finishRollout, openRollout, turnActivity } from './activity-options.js';
 import type { EndedBy } from './ending.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
@@ -21,7 +21,7 @@ export interface Reached extends LimitsSoFar {
   plan: RolloutPlan;
 }
 
-interface Playing extends EndedBy, Opening {
+interface RolloutPlay extends EndedBy, OpeningOptions {
   limits: RolloutLimits;
   view: RolloutView;
   /** The plan of its previous run; null: it has none. */
@@ -38,7 +38,7 @@ interface Playing extends EndedBy, Opening {
  */
 export async function playRollout(
   input: unknown,
-  { limits, view, inNewRun, onEnded, ...playing }: Playing,
+  { limits, view, inNewRun, onEnded, ...playing }: RolloutPlay,
 ): Promise<RolloutResult | BatchResult> {
   const opening = (): Promise<RolloutPlan> => open(input, { limits, ...playing });
 
@@ -90,7 +90,7 @@ export async function playRollout(
  */
 async function open(
   input: unknown,
-  { limits, ...opening }: Pick<Playing, 'limits'> & Opening,
+  { limits, ...opening }: Pick<RolloutPlay, 'limits'> & OpeningOptions,
 ): Promise<RolloutPlan> {
   for (;;) {
     const given = limits.changed();

@@ -1,6 +1,6 @@
 import { continueAsNew, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { BatchResult, RolloutResult } from '../activities/contract.js';
-import type { Opening } from './activity-options.js';
+import type { OpeningOptions } from './activity-options.js';
 import { watchHistory } from './long-history.js';
 import type { Reached } from './play-rollout.js';
 import { playRollout } from './play-rollout.js';
@@ -39,5 +39,5 @@ export async function rollout(
 }
 
 /** Any client may have set it. */
-const heartbeatOf = (memo: unknown): Pick<Opening, 'heartbeat_timeout_ms'> =>
+const heartbeatOf = (memo: unknown): Pick<OpeningOptions, 'heartbeat_timeout_ms'> =>
   isHeartbeat(memo) ? { heartbeat_timeout_ms: memo } : {};

@@ -56,7 +56,7 @@ export async function rolloutStream(
   const running = () => runningOf(stream);
   const groups = openGroups(plan, { limits: steering.limits, running, onNews: stream.touch });
   const deliveries = deliver(plan.stream_id, stream.touch);
-  const parts: Running = { stream, groups, deliveries, trainer };
+  const parts: StreamParts = { stream, groups, deliveries, trainer };
   view.opened(stream);
   trainer.open(stream, deliveries);
   steering.open(stream, groups);
@@ -103,7 +103,7 @@ export async function rolloutStream(
   return { schema_version: 1, stream_id: plan.stream_id, steps: next_step, admitted, out };
 }
 
-interface Running {
+interface StreamParts {
   stream: Stream;
   groups: StreamGroups;
   deliveries: Deliveries;
@@ -116,7 +116,7 @@ const EVENTS_OF_LOOK = 2;
 const MOST_AT_ONCE = 32;
 
 /** Makes one move, if there is one. `isLast`: the run ends and begins nothing more. */
-async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
+async function moveOn(running: StreamParts, isLast: boolean): Promise<boolean> {
   const { stream, groups, trainer, deliveries } = running;
   const { stream_id } = stream.plan;
   if (groups.hasNews()) {
@@ -153,7 +153,7 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
   return true;
 }
 
-async function admit(count: number, { stream, groups }: Running): Promise<void> {
+async function admit(count: number, { stream, groups }: StreamParts): Promise<void> {
   const { stream_id, service } = stream.plan;
   const { admitted: first } = stream.pacing();
   const admitted = await admitGroups({ stream_id, first, count, born: stream.born(), service });
@@ -162,7 +162,7 @@ async function admit(count: number, { stream, groups }: Running): Promise<void> 
 }
 
 /** Takes the outcomes of groups. Returns those that something else stopped or terminated. */
-function takeOutcomes({ stream, groups }: Running): number[] {
+function takeOutcomes({ stream, groups }: StreamParts): number[] {
   const again = new Set<number>();
   for (const { group, outcome, ...news } of groups.news()) {
     const failures = 'failures' in news ? news.failures : undefined;
@@ -175,7 +175,7 @@ function takeOutcomes({ stream, groups }: Running): number[] {
 }
 
 /** Runs beside the next step; a request for this step waits for them. */
-function writeRows(step: number, { stream, deliveries }: Running): void {
+function writeRows(step: number, { stream, deliveries }: StreamParts): void {
   const { keep_steps } = stream.plan;
   const write = async (): Promise<void> => {
     await deliveries.rowsOf(step);
@@ -190,7 +190,7 @@ function writeRows(step: number, { stream, deliveries }: Running): void {
 
 /** What a trainer waits for; and a group that has ended without a word is found. */
 const lookForTrainer = (
-  { stream, groups, trainer }: Running,
+  { stream, groups, trainer }: StreamParts,
   seen: StreamView['seen'],
 ): ReturnType<typeof lookWhileStepsAreAwaited> =>
   lookWhileStepsAreAwaited(stream.plan, {
@@ -228,7 +228,7 @@ function watchPolicy(stream: Stream): CancellationScope {
 
 /** Waiting requests are answered as not ready, and ask the next run. */
 async function goOnInNewRun(
-  { stream, deliveries, trainer, groups }: Running,
+  { stream, deliveries, trainer, groups }: StreamParts,
   {
     input,
     limits,

@@ -180,7 +180,7 @@ function countPlaying(
   };
 }
 
-interface Running {
+interface RunningRollouts {
   /** Counts it as running until it has ended. */
   resultOf: (rollout: RunningMember, row: number) => Promise<RolloutResult>;
   /** Stops those of one row; absent: all. */
@@ -188,7 +188,7 @@ interface Running {
   limit: (change: LimitsChange) => (Promise<void> | undefined)[];
 }
 
-function runningRollouts(onValid: Run['onValid']): Running {
+function runningRollouts(onValid: Run['onValid']): RunningRollouts {
   /** The row of each that runs. */
   const rows = new Map<RunningMember, number>();
   return {

@@ -13,7 +13,7 @@ export interface BatchSteering {
   closing(): void;
 }
 
-interface Running {
+interface SteeredBatch {
   run: RolloutRunner;
   batch_id: string;
   /** In force. */
@@ -21,14 +21,14 @@ interface Running {
 }
 
 export function steerBatch(): BatchSteering {
-  let batch: Running | null = null;
+  let batch: SteeredBatch | null = null;
   let closed = false;
 
   const isOver = (): Error => refusal('the batch is being closed');
   const checkOpen = (): void => {
     if (closed) throw isOver();
   };
-  const running = async (update: Steering): Promise<Running> => {
+  const running = async (update: Steering): Promise<SteeredBatch> => {
     const isPlanning = batch === null;
     await condition(() => batch !== null || closed);
     checkOpen();
