@@ -29,7 +29,7 @@ export interface Played {
   unwritten: Routed[];
 }
 
-interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
+interface CollectionPlay extends Pick<CollectionContext, 'screen' | 'signal'> {
   files: CollectionFiles;
   deployment: Pick<Deployment, 'store'>;
   title: string;
@@ -45,7 +45,7 @@ interface RunningBatch {
 }
 
 /** Follows a batch to its end and writes rows as they end. */
-export async function playBatch(played: RunningBatch, playing: Playing): Promise<Played> {
+export async function playBatch(played: RunningBatch, playing: CollectionPlay): Promise<Played> {
   const { files, screen } = playing;
   const { failures_from } = played.running.state;
   return await withResultFiles({ files, failures_from }, async (opened) => {
@@ -69,7 +69,7 @@ async function follow(
     title,
     agents,
     captures,
-  }: Playing & ResultFiles,
+  }: CollectionPlay & ResultFiles,
 ): Promise<Played> {
   const done = new Set(main.found.map(({ key }) => rolloutName(key)));
   const { tally, count } = createTally({

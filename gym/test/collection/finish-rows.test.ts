@@ -15,7 +15,7 @@ import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js'
 const line = (task: number, reward: number): string =>
   `{"reward":${reward},"response":{},"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"a"}}\n`;
 
-interface Asked {
+interface GivenRows {
   lines: string[];
   fields?: object;
   openUpload?: () => Promise<Upload | null>;
@@ -26,7 +26,7 @@ interface Asked {
 /** The end of a collection of task 0 alone, whose main file has these lines. */
 async function finished(
   t: TestContext,
-  { lines, fields: more = {}, openUpload = () => Promise.resolve(null), url }: Asked,
+  { lines, fields: more = {}, openUpload = () => Promise.resolve(null), url }: GivenRows,
 ) {
   const { path: cwd, remove } = await makeTemporaryDirectory('finish');
   t.after(remove);
