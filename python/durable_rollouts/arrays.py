@@ -143,7 +143,7 @@ def to_arrays(
 
 
 def played_of(rows: Union[Iterable[Row], Sequences]) -> List[List[Tokens]]:
-    """Of each rollout its sequences, the main one first. Raises ``ValueError``, naming the rollout."""
+    """The sequences of each rollout, the main one first. Raises ``ValueError``, naming the rollout."""
     if not isinstance(rows, Sequences):
         return [_Rollout(row).tokens() for row in rows]
     rollouts = played_in(rows)

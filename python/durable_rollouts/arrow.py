@@ -177,7 +177,7 @@ class Sequences:
 
 
 def played_in(sequences: Sequences) -> List[List[Tokens]]:
-    """Of each rollout its sequences, the main one first."""
+    """The sequences of each rollout, the main one first."""
     return [sequences._played(places) for places in sequences._rollouts()]
 
 
@@ -226,7 +226,7 @@ class SequencesFile:
 
 
 def _table(pa: Any, name: str, content: Optional[bytes] = None) -> Any:
-    """Of a file, what is not looked at is not read."""
+    """A table of a file or of these bytes. What is not looked at of a file is not read."""
     if content is None:
         file = path_of(name)
         with file.open("rb") as stream:
@@ -255,7 +255,7 @@ def _lists_of(chunks: List[Any], kind: Any) -> List[NDArray[Any]]:
 
 
 def _pieces_of(table: Any) -> Dict[str, Tuple[int, List[Any]]]:
-    """Of each rollout its number in the file, and its rows as views of record batches. What takes rows from a table by
+    """Each rollout's number in the file, and its rows as views of record batches. What takes rows from a table by
     their numbers copies the whole columns, and what slices one looks at all of their chunks.
     """
     pieces: Dict[str, Tuple[int, List[Any]]] = {}
@@ -269,7 +269,7 @@ def _pieces_of(table: Any) -> Dict[str, Tuple[int, List[Any]]]:
 
 
 def _first_sampled(sequence: Dict[str, Any], count: int) -> int:
-    """Of a further sequence: the place of the first id that it has not from a parent; without any, behind its ``count`` ids."""
+    """Where the first id stands that a further sequence has not from a parent; without any, behind its ``count`` ids."""
     return next((int(one["token_ids"][0]) for one in sequence["message_log"] if _is_sampled(one)), count)
 
 
@@ -288,7 +288,7 @@ def _check_whole(name: str, stream: BinaryIO, size: int) -> None:
 
 
 def _messages(stream: BinaryIO) -> Iterator[Tuple[int, int]]:
-    """Of each message where it ends, and the length of its description: 0 is the end marker."""
+    """Where each message ends, and the length of its description: 0 is the end marker."""
     while True:
         prefix = stream.read(8)
         if len(prefix) < 8 or prefix[:4] != END[:4]:

@@ -14,8 +14,8 @@ _DATA = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, froze
 
 
 def digest_of(found: Any) -> str:
-    """Of a function, a class, an object or ``module:name``: its instructions and constants, its defaults and what it
-    closes over, and the same of the functions, classes and plain data of its own module that it names. Where it stands
+    """A digest of a function, a class, an object or ``module:name``: its instructions and constants, its defaults and what
+    it closes over, and the same of the functions, classes and plain data of its own module that it names. Where it stands
     in its file and what it is called do not count, and neither does the code of packages.
     """
     sha = hashlib.sha256()
@@ -91,7 +91,7 @@ def _code(code: types.CodeType) -> Iterator[str]:
 
 
 def _names(code: types.CodeType) -> List[str]:
-    """Of globals and attributes, also in functions within it."""
+    """The names of globals and attributes, also in functions within it."""
     inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
     return list(dict.fromkeys([*code.co_names, *inner]))
 

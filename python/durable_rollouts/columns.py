@@ -39,7 +39,7 @@ def picture_of(row: Mapping[str, Any]) -> Optional[str]:
         if is_shown or (placed is not None and len(placed) > 0):
             return f"message_log.{at}"
     result, info = present(row, "agent_result"), row.get("extra_env_info")
-    if result is not None:  # Of an agent of NeMo Gym, whose messages have ids alone. Text has its quotes escaped.
+    if result is not None:  # An agent of NeMo Gym played it, whose messages have ids alone. Text has its quotes escaped.
         given = info.get("row") if isinstance(info, Mapping) else None
         for where, text in (("extra_env_info.row", str(given)), ("agent_result", json.dumps(result, default=str))):
             if '"input_image"' in text:

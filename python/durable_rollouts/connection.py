@@ -269,7 +269,7 @@ async def signal_or_start(
 
 
 async def _raise_fault_of(run: Handle) -> None:
-    """Of a run that has ended by a fault of its own. One that was terminated, cancelled or continued may be asked again."""
+    """Raises the fault that a run has ended by. One that was terminated, cancelled or continued may be asked again."""
     try:
         await patiently(lambda: run.result(follow_runs=False))
     except WorkflowContinuedAsNewError:
@@ -330,7 +330,7 @@ async def describe(handle: Handle) -> WorkflowExecutionDescription:
 PAUSED = 8
 """temporal.api.enums.v1.WorkflowExecutionStatus, whose name came after the SDK's own list."""
 LEAST_ATTEMPTS = 3
-"""Of a workflow task that fails; fewer may be a worker that died."""
+"""Attempts at a workflow task that fails; fewer may be a worker that died."""
 
 
 async def _check_task(client: TemporalClient, described: WorkflowExecutionDescription) -> None:

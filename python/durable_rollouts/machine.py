@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # Where a system cannot serve, the rest of this package works
 WORKS_WITHIN_S = 120.0
 """A worker starts, or starts again to use an environment that is new to it. Limit for a busy machine."""
 MOST_DEATHS = 3
-"""Of a worker that starts, before nobody waits for it any more: one that ends once may have been killed."""
+"""Deaths of a worker that starts, before nobody waits for it any more: one that ends once may have been killed."""
 
 _lock = threading.RLock()
 _uses: Dict[Path, int] = {}
@@ -97,7 +97,7 @@ class Local(Client):
         self._leave(wait=False)
 
     def _say_what_waits(self) -> None:
-        with suppress(Exception):  # Of a stack that has ended before.
+        with suppress(Exception):  # The stack has ended before.
             open = _run(connection.within(2, _open(self._temporal), "the list of batches"))
             if open:
                 say(f"not finished: {', '.join(open)}. The next local() in {self.folder} plays on, with the environments that it serves")

@@ -28,7 +28,7 @@ ABSENT = ("404", "NoSuchKey", "NotFound")
 
 
 def path_of(file: str) -> Path:
-    """Of a path or a ``file:`` URI."""
+    """The path that a path or a ``file:`` URI names."""
     parts = urlsplit(file)
     if parts.scheme not in ("", "file"):
         raise ValueError(f"expected a path, a file: URI or an s3: URI, got {file}; read it with its store's own client")
@@ -116,7 +116,7 @@ def _asking(file: str) -> Iterator[Tuple[Any, Dict[str, str]]]:
 
 
 def _fault_of(error: Any, file: str) -> Exception:
-    """Of what the store has answered."""
+    """The error for what the store has answered."""
     code = error.response["Error"]["Code"]
     if code == "NoSuchKey":
         return FileNotFoundError(errno.ENOENT, "there is no such object", file)
@@ -158,7 +158,7 @@ def objects_of(file: str) -> Optional[List[Tuple[str, Dict[str, Any]]]]:
 
 
 def contents_of(objects: List[Tuple[str, Dict[str, Any]]]) -> List[bytes]:
-    """Of all objects, in order; some are asked for at once."""
+    """The contents of all objects, in order; some are asked for at once."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(_checked, objects))
 

@@ -20,7 +20,7 @@ from .faults import RolloutFault
 MOST_ITEMS = 2**20
 """Items of one list. A generator may be endless, and no request of so many items is small enough to be sent."""
 MOST_BITS = 1024
-"""Of an integer; Python itself refuses to write much longer ones."""
+"""The bits of an integer; Python itself refuses to write much longer ones."""
 MOST_LEVELS = 200
 """Lists and objects within each other; a structure that contains itself has more."""
 
@@ -63,7 +63,7 @@ class _Refusing:
         return self._converted(value, where, level)
 
     def _converted(self, value: Any, where: str, level: int) -> Any:
-        """Of an object that stands for one of JSON's."""
+        """What an object stands for in JSON."""
         if isinstance(value, os.PathLike):
             return self.plain(os.fspath(value), where, level + 1)
         if isinstance(value, date):
@@ -141,6 +141,6 @@ def _member(where: str, key: Any) -> str:
 def _short(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # Of an object that cannot even show itself.
+    except Exception:  # It cannot even show itself.
         text = f"one of {type(value).__qualname__}"
     return text if len(text) <= 80 else f"{text[:80]}…"

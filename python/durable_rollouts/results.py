@@ -136,7 +136,7 @@ GONE = (errno.ENOENT, errno.ESTALE)
 
 
 def _is_forgotten(folder: str) -> bool:
-    """Of a step's folder: it stays, where there are folders, and ``metrics.json`` is deleted before all else."""
+    """Whether a step was forgotten: its folder stays, where there are folders, and ``metrics.json`` is deleted first."""
     if folder.startswith("s3://"):
         return not is_there(f"{folder}/metrics.json")
     return path_of(folder).is_dir() and not (path_of(folder) / "metrics.json").exists()
@@ -236,4 +236,4 @@ def _group_of(row: Row) -> Any:
 
 
 AGENT_FIELDS = {"agent", "task_index", "rollout_index", "row"}
-"""Of an agent's sample, which may be one of several of its task."""
+"""The fields of an agent's sample, which may be one of several of its task."""

@@ -55,7 +55,7 @@ class Served:
         noted = self._noted()
         self.url: str = noted.get("url") or ""
         self.code: Optional[str] = noted.get("code")
-        """Of what was served last; None: nothing."""
+        """The digest of what was served last; None: nothing was."""
         self._template: Optional[Any] = None
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._closed = False

@@ -19,7 +19,7 @@ TYPES: Dict[str, Tuple[Tuple[type, ...], str]] = {
     "stop_strings": ((list,), "a list of texts"),
     "task_name": ((str,), "text"),
 }
-"""Of those that a data set's own columns may be called, what they hold."""
+"""What those of them contain that a data set's own columns may be called."""
 PROMPT, ENVIRONMENT = "prompt", "extra_env_info"
 
 PROMPTS = ("prompt", "messages", "question", "problem", "instruction", "query", "input", "text")
@@ -52,7 +52,7 @@ class Shape:
             )
 
     def samples(self, rows: Any) -> Iterator[Any]:
-        """Of each row its sample, as plain JSON. Raises ``InvalidBatchRequest``, which names row and column."""
+        """The sample of each row, as plain JSON. Raises ``InvalidBatchRequest``, which names row and column."""
         if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)) or _is_table(rows):
             _refuse_rows(rows)
         return self._samples(rows)

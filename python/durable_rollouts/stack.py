@@ -22,7 +22,7 @@ QUIET_S = 5.0
 ENDS_WITHIN_S = 40.0
 LAST_LINES = 12
 STATE = ".rollouts"
-"""Of a folder: its database, its results, its logs, and who uses it."""
+"""What a folder's stack keeps in it: its database, its results, its logs, and who uses it."""
 
 
 class LocalError(RuntimeError):

@@ -724,12 +724,12 @@ class Transfer:
 class Engines:
     """The engines that a transfer holds: paused, and nobody else's, until its block ends.
 
-    ticket: of this transfer
+    ticket: what names this transfer
     version: that the weights get
     engines: each with ``control_url``, ``group``, ``rank_offset`` and ``world_size``
     fleet: names engines, places and groups; a collective that was made for another fleet is not for this one
     init: whether the collectives have to be made anew
-    result: of the transfer, once its block has ended
+    result: what the transfer came to, once its block has ended
 
         with client.policy().transfer(holder="math-3") as engines:
             engines.send(model.named_parameters())
@@ -740,7 +740,7 @@ class Engines:
 
     @property
     def ticket(self) -> str:
-        """Of this transfer."""
+        """What names this transfer."""
         return self._aio.ticket
 
     @property
@@ -765,7 +765,7 @@ class Engines:
 
     @property
     def result(self) -> Optional[PublishResult]:
-        """Of the transfer, once its block has ended."""
+        """What the transfer came to, once its block has ended."""
         return self._aio.result
 
     @property

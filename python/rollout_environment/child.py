@@ -16,8 +16,9 @@ from .traces import trace_of
 
 
 def load(name):
-    """Of `module:name`, or of an object: a class is called without arguments, as is a function that makes an environment;
-    a function of a reply and a sample is one itself, and so is one of TRL's or verifiers' form; another object is taken as it is.
+    """The environment of `module:name`, or of an object: a class is called without arguments, as is a function that makes
+    an environment; a function of a reply and a sample is one itself, and so is one of TRL's or verifiers' form; another
+    object is taken as it is.
     """
     found = imported(name) if isinstance(name, str) else name
     check_reward(found)

@@ -8,7 +8,7 @@ import time
 from http.server import ThreadingHTTPServer
 
 MOST = 1000
-# Of the files that this process may have open, for what is no connection.
+# How many of the files that this process may have open are for what is no connection.
 SPARE_FILES = 64
 # How long one may take until its next request has come, its body not included. Workers close theirs earlier.
 IDLE_S = 75

@@ -11,7 +11,7 @@ EXPECTED = (
 # What only TRL's trainer has.
 OF_TRAINER = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 OF_VERIFIERS = ("prompt", "completion", "answer", "info", "task", "state")
-# Of these, columns of their data sets.
+# Those that are columns of their data sets.
 COLUMNS = ("answer", "info", "task")
 # What answers are mapped to by default.
 ANSWER = "ground_truth"
@@ -106,7 +106,7 @@ def _reply(log):
 
 
 def _named(function, given, *, name, state):
-    """Of what is given, what it takes. Raises ``TypeError`` for what it takes and the sample lacks."""
+    """What it takes of what is given. Raises ``TypeError`` for what it takes and the sample lacks."""
     lacking = [one for one in _required(function) if one not in given]
     if lacking:
         raise TypeError(f"{name}: expected {', '.join(lacking)} in the sample's extra_env_info, got {', '.join(map(str, state)) or 'none'}")

@@ -113,7 +113,7 @@ def _end_all(group):
 
 
 def _children():
-    """Of this process; none where the system has no such list."""
+    """The children of this process; none where the system has no such list."""
     own = os.getpid()
     try:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]

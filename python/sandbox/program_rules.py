@@ -48,7 +48,7 @@ PERSONALITIES = [0, 8, 0x20000, 0x20008, 0xFFFFFFFF]
 
 
 def sockets(rules):
-    """Of netlink only routes, which getifaddrs reads."""
+    """Netlink is there for routes alone, which getifaddrs reads."""
     rules.judge("socket", 0, [
         instruction(JUMP_EQUAL, UNIX, 4, 0),
         instruction(JUMP_EQUAL, INET, 3, 0),

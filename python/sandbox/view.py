@@ -45,7 +45,7 @@ def mount(source, target, kind, flags, data=None):
 
 
 def restrict(target, attributes):
-    """Of a mount and all below it."""
+    """Sets the attributes of a mount and all below it."""
     value = struct.pack("=QQQQ", attributes, 0, 0, 0)
     result = libc.syscall(MOUNT_SETATTR, AT_FDCWD, os.fsencode(target), AT_RECURSIVE, value, len(value))
     checked(result, f"mount_setattr {target}")

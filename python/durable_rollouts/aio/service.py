@@ -21,7 +21,7 @@ _process = ("", -1)
 
 
 def incarnation() -> str:
-    """Of this process, made at its first transfer: a child of it is another one."""
+    """The incarnation of this process, made at its first transfer: a child of it is another one."""
     global _process
     if _process[1] != os.getpid():
         _process = (f"{uuid.uuid4().hex[:12]}-{int(time.time())}", os.getpid())

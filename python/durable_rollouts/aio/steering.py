@@ -11,7 +11,7 @@ LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 
 
 class Steered:
-    """Of a batch or a stream that runs."""
+    """A batch or a stream that runs."""
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
         raise NotImplementedError

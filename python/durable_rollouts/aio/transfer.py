@@ -31,12 +31,12 @@ BREATH_S = 1.0
 class Engines:
     """The engines that a transfer holds: paused, and nobody else's, until its block ends.
 
-    ticket: of this transfer
+    ticket: what names this transfer
     version: that the weights get
     engines: each with ``control_url``, ``group``, ``rank_offset`` and ``world_size``
     fleet: names engines, places and groups; a collective that was made for another fleet is not for this one
     init: whether the collectives have to be made anew
-    result: of the transfer, once its block has ended
+    result: what the transfer came to, once its block has ended
 
         async with client.policy().transfer(holder="math-3") as engines:
             await engines.send(model.named_parameters())

@@ -55,7 +55,7 @@ class Labels:
         if version in self._found or any(one["name"] == self.run and one["found"] == version for one in self._courses):
             return True
         course = self._course_of(version)
-        # Of versions from before the record had trainers nobody knows whose they are.
+        # Nobody knows whose versions from before the record had trainers are.
         return course is None or course["name"] == self.run
 
     def _course_of(self, version: int) -> Optional[CourseRecord]:
@@ -98,7 +98,7 @@ class Own:
 
     @property
     def options(self) -> Any:
-        """Of ``Policy.publish`` and ``transfer``."""
+        """The options of ``Policy.publish`` and ``transfer``."""
         return {"holder": self._labels.run, **({"take_over": True} if self._take_over else {})}
 
     def put(self, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any]) -> int:

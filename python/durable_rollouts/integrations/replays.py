@@ -32,7 +32,7 @@ def _say(first: int, last: int, versions: Optional[Tuple[int, int]], *, run: str
 
 
 def say_ended(client: SyncClient, run: str, step: int, *, anew: str) -> None:
-    """Of a training whose rollouts are named ``<run>:<step>.…``: its steps from this one on that have ended."""
+    """Says which steps from this one on have ended, of a training whose rollouts are named ``<run>:<step>.…``."""
     found = _run(_ended(client._aio, run, step))
     if found is not None:
         first, last, versions = found
@@ -66,7 +66,7 @@ def _versions_of(rows: List[Row]) -> Optional[Tuple[int, int]]:
 
 
 def say_steps(stream: Stream, first: int, first_new: int, *, counts_from: int, anew: str) -> None:
-    """Of a stream's steps from ``first`` on. counts_from: the trainer's number of the stream's step 0."""
+    """Says the same of a stream's steps from ``first`` on. counts_from: the trainer's number of the stream's step 0."""
     if first >= first_new:
         return
     known: List[int] = []

@@ -5,7 +5,7 @@ import numbers
 from dataclasses import dataclass, field
 from typing import Any, Dict, List
 
-# Of an answer, as JSON.
+# The size of an answer, as JSON.
 MOST_OUTCOME = 2**20
 
 RETURNED = "a reward (number), a submission (text), None, or a dictionary with reward, rewards, submission or metadata"

@@ -23,7 +23,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Problem(Exception):
-    """Of a line or row, which `at` names."""
+    """A problem of a line or row, which `at` names."""
 
     def __init__(self, at, what):
         super().__init__(what)

@@ -17,7 +17,7 @@ class _Strict(msgspec.Struct, forbid_unknown_fields=True):  # type: ignore[misc,
 
 
 class Own(_Strict):
-    """Of ``Client.stream``, whose id names the training; ``take_over`` takes the service from another one, once."""
+    """What ``Client.stream`` takes. Its id names the training; ``take_over`` takes the service from another one, once."""
 
     stream: str
     request: Dict[str, Any]

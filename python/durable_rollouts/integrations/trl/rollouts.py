@@ -134,7 +134,7 @@ class Rollouts:
         say_ended(self._client, self.run, step, anew="give Rollouts another run")
 
     def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
-        """Of this rank's rollouts."""
+        """The ids of this rank's rollouts."""
         if trainer.state.global_step != self._step:
             self._step = trainer.state.global_step
             self._asked.clear()

@@ -44,5 +44,5 @@ def lag_of(one: Trajectory, version: Optional[int]) -> int:
 
 
 def filler_like(sample: RolloutSample) -> RolloutSample:
-    """Of the same ids, none of which trains: a group may have lost members, and the trainer counts samples."""
+    """A sample of the same ids, none of which trains: a group may have lost members, and the trainer counts samples."""
     return dataclasses.replace(sample, completion_mask=np.zeros_like(sample.completion_mask), advantage=0.0)
