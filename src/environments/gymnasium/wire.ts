@@ -123,7 +123,7 @@ export const StepAnswer = z
     truncated: z.boolean().default(false),
     info: StepInfo.nullish(),
   })
-  // Of older interfaces: alone it would end nothing.
+  // `done` is of older interfaces: alone it would end nothing.
   .refine(
     ({ done, terminated, truncated }) => done === undefined || done === (terminated || truncated),
     {

@@ -77,7 +77,7 @@ function createHttpServer(answer: Answer): HttpServer {
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: HEADERS_MS,
-    // Of bodies, by their size: body.ts.
+    // Bodies have a limit by their size: body.ts.
     requestTimeout: 0,
     connectionsCheckingInterval: HEADERS_MS / 4,
     maxHeaderSize: MOST_HEADER_BYTES,

@@ -129,7 +129,7 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
  * the stream) is `GenerationUnavailable`.
  */
 export function wireFault(thrown: unknown, site: CallSite): Fault {
-  // Of a call that had to come first.
+  // A call that had to come first has failed.
   if (thrown instanceof Fault) return thrown;
   // The text of the package's own error is "Connection error." alone.
   const error = thrown instanceof APIConnectionError ? (thrown.cause ?? thrown) : thrown;

@@ -74,7 +74,7 @@ export function showRollout(): RolloutView {
       show({ state: 'playing', ...plan.progress });
     },
     progressed: (progress) => {
-      // Of an activity that nobody has waited for.
+      // It may come from an activity that nobody has waited for.
       if (shown.state === 'playing') show(progress);
     },
     seen: ({ waiting }) => {
