@@ -1,4 +1,4 @@
-import { heldBack } from '../../model/calls/parsers/thought.js';
+import { withheld } from '../../model/calls/parsers/thought.js';
 
 /** The text of an answer's tokens, with special tokens shown, as an engine's decoder writes it. */
 
@@ -52,5 +52,5 @@ export function beforeStop(text: string, stops: readonly string[]): string {
     if (at !== -1) end = Math.min(end, at);
   }
   if (end < text.length) return text.slice(0, end);
-  return text.slice(0, text.length - Math.max(0, ...stops.map((stop) => heldBack(text, stop))));
+  return text.slice(0, text.length - Math.max(0, ...stops.map((stop) => withheld(text, stop))));
 }

@@ -3,7 +3,7 @@ import { isRecord } from '../../../platform/json/object.js';
 import { membersOf, stringEnd } from '../../../platform/json/members.js';
 import { KeptJson, readJson } from '../../../platform/json/kept.js';
 import type { ToolCall } from '../message.js';
-import { heldBack } from './thought.js';
+import { withheld } from './thought.js';
 
 /** Tool calls as Hermes and Qwen write them: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`. */
 
@@ -39,7 +39,7 @@ export function readHermes(text: string, { ended }: { ended: boolean }): ReadCal
   for (let search = 0; ;) {
     const tag = text.indexOf(OPEN, search);
     if (tag === -1) {
-      const end = ended ? text.length : text.length - heldBack(text, OPEN);
+      const end = ended ? text.length : text.length - withheld(text, OPEN);
       take(Math.max(from, end));
       break;
     }

@@ -31,12 +31,12 @@ export function splitThought(
       reasoning: text.slice(from, close).trim(),
       rest: text.slice(close + CLOSE.length).trimStart(),
     };
-  const end = ended ? text.length : text.length - heldBack(text, CLOSE);
+  const end = ended ? text.length : text.length - withheld(text, CLOSE);
   return { reasoning: text.slice(from, end).trim(), rest: '' };
 }
 
 /** How many of a text's last characters may be the beginning of a tag. */
-export function heldBack(text: string, tag: string): number {
+export function withheld(text: string, tag: string): number {
   for (let length = Math.min(text.length, tag.length - 1); length > 0; length--)
     if (text.endsWith(tag.slice(0, length))) return length;
   return 0;
