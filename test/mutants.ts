@@ -168,7 +168,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a request that just fits is taken for too long',
-    file: 'src/generation/vllm/context-limit.ts',
+    file: 'src/generation/vllm/generate.ts',
     find: 'room < max_tokens ?',
     replace: 'room <= max_tokens ?',
     tests: ['generation/context-limit'],
@@ -259,14 +259,14 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'an agent reads what is not in the journal',
-    file: 'src/gateway/telling.ts',
+    file: 'src/gateway/deliver/telling.ts',
     find: 'await journal.stored();',
     replace: '',
     tests: ['gateway/postgres'],
   },
   {
     name: 'a replayed call gets the oldest answer, whatever became of it',
-    file: 'src/gateway/matching.ts',
+    file: 'src/gateway/match/matching.ts',
     find: 'usesOf(b) - usesOf(a) || a.call - b.call',
     replace: 'a.call - b.call',
     tests: ['gateway/matching'],
