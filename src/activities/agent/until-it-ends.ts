@@ -119,7 +119,10 @@ const goneOf = (run: string): Fault =>
     uncounted: true,
   });
 
-async function reportAway(error: Fault, { playing, away }: { playing: Playing; away: Away }): Promise<void> {
+async function reportAway(
+  error: Fault,
+  { playing, away }: { playing: Playing; away: Away },
+): Promise<void> {
   const call = environmentCall(playing.journal.trajectory.start?.task_name ?? '');
   await playing.reportWaiting(waitOf(error, { call, ...away }));
 }

@@ -6,7 +6,14 @@ import type { Folders } from '../folders.js';
 import { isRoot } from '../folders.js';
 import type { Python } from '../python.js';
 import type { Watcher } from '../watch/watcher.js';
-import type { Command, Confined, Ended, Part, ProgramLimits, RunningCommand } from './confinement.js';
+import type {
+  Command,
+  Confined,
+  Ended,
+  Part,
+  ProgramLimits,
+  RunningCommand,
+} from './confinement.js';
 import type { Launcher, Ready } from './launcher.js';
 import { launch } from './launcher.js';
 import type { View } from './view.js';
