@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -12,7 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 from urllib.parse import urlsplit
 
 from rollout_environment.forms import check_reward as check_reward
@@ -20,6 +21,8 @@ from rollout_environment.template import Template
 
 from .stack import STATE, LocalError, say
 
+HELD = (errno.EACCES, errno.EAGAIN)
+"""What a lock fails with where another process has it."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 END_S = 10.0
 AGAIN_S = 1.0
@@ -45,9 +48,11 @@ class Served:
         try:
             # Not flock: a fork of this process would hold it, too.
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             noted = self._noted()
             os.close(self._file)
+            if error.errno not in HELD:
+                raise LocalError(f"folder: expected one on a disk whose files can be locked, got {str(home)!r}: {error}") from None
             raise LocalError(
                 f"environments: {name} is served in {home} by process {noted.get('pid')}, perhaps another notebook; "
                 "give yours another name, or close() its local() there"
@@ -93,10 +98,11 @@ class Served:
         port, until = urlsplit(self.url).port or 0, time.monotonic() + PORT_S
         while True:
             place = self.log.stat().st_size
-            self._process, line = self._start(label, port)
+            self._process = process = self._start(label, port)
+            line = self._first_line(process)
             if line:
                 return line.rpartition(" on ")[2]
-            self._process.wait()
+            process.wait()
             why = "\n".join(self.log.read_bytes()[place:].decode(errors="replace").rstrip().split("\n")[-LAST_LINES:])
             if not (port and "cannot listen on" in why):
                 raise LocalError(f"environments: {self.name} cannot be served (log: {self.log}):\n{why}")
@@ -104,28 +110,30 @@ class Served:
                 port = 0
             time.sleep(AGAIN_S / 2)
 
-    def _start(self, label: str, port: int) -> Tuple["subprocess.Popen[bytes]", str]:
+    def _start(self, label: str, port: int) -> "subprocess.Popen[bytes]":
         args = [sys.executable, "-m", "rollout_environment", label, "--port", str(port), "--parent", str(os.getpid())]
         copies: List[int] = [] if self._template is None else [self._template.control.fileno()]
         args += [part for number in copies for part in ("--copies", str(number))]
         # As this process finds modules, and without what would lead a server's processes elsewhere.
         path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), *filter(None, sys.path)])
+        with open(self.log, "ab") as log:
+            return subprocess.Popen(
+                args,
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=copies,
+                start_new_session=True,
+            )
+
+    def _first_line(self, process: "subprocess.Popen[bytes]") -> str:
         slow = threading.Timer(SLOW_S, say, [f"environment {self.name} is still being loaded (log: {self.log})"])
         slow.daemon = True
         slow.start()
         try:
-            with open(self.log, "ab") as log:
-                process = subprocess.Popen(
-                    args,
-                    env={**os.environ, "PYTHONPATH": path},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    pass_fds=copies,
-                    start_new_session=True,
-                )
             assert process.stdout is not None
-            return process, process.stdout.readline().decode().strip()
+            return process.stdout.readline().decode().strip()
         finally:
             slow.cancel()
 

@@ -8,6 +8,10 @@ from typing import Any, Dict
 FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminateds", "answers", "truncateds")
 
 
+# Of an integer: as many as a float has. Python itself writes no text of much longer ones.
+MOST_BITS = 1024
+
+
 class Unavailable(Exception):
     """Raise this if an environment cannot answer now: the step is tried again later."""
 
@@ -28,11 +32,13 @@ def to_json(value: Any, where: str = "") -> Any:
     value: a scalar, tensor, array, dataclass, named tuple, dictionary, list, tuple or set, nested in any way
     where: name of the field, for messages
 
-    Returns dictionaries, lists, text, numbers, booleans and None. Raises ``ValueError`` for NaN and infinities, and
-    ``TypeError`` for what JSON cannot hold.
+    Returns dictionaries, lists, text, numbers, booleans and None. Raises ``ValueError`` for NaN, infinities and integers
+    of more than 1024 bits, and ``TypeError`` for what JSON cannot hold.
     """
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where or 'the answer'}: expected a finite number, got {value}")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise ValueError(f"{where or 'the answer'}: expected an integer of at most {MOST_BITS} bits, got one of {value.bit_length()}")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "tolist"):

@@ -40,10 +40,10 @@ class Direct:
                 returned = self._awaited(returned) if inspect.isawaitable(returned) else returned
         except CallFailed:
             raise
-        except (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError) as error:
-            raise CallFailed(503, type(error).__name__, _text(error)) from error
         # `sys.exit()`, too, concerns this call alone.
         except BaseException as error:
+            if _is_away(error):
+                raise CallFailed(503, type(error).__name__, _text(error)) from error
             raise CallFailed(500, type(error).__name__, _text(error), trace_of(error)) from error
         try:
             return _PLAIN[name](returned)
@@ -80,6 +80,31 @@ class Direct:
                 self.loop = asyncio.new_event_loop()
                 threading.Thread(target=self.loop.run_forever, daemon=True).start()
         return asyncio.run_coroutine_threadsafe(_wait(awaitable), self.loop).result()
+
+
+AWAY = (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError)
+# The same of libraries that have their own: of HTTP, and clients of judges.
+AWAY_OF = {
+    "aiohttp.ClientConnectionError",
+    "anthropic.APIConnectionError",
+    "httpx.TransportError",
+    "openai.APIConnectionError",
+    "requests.ConnectionError",
+    "requests.Timeout",
+    "urllib.URLError",
+}
+# What a server answers that may answer otherwise later.
+AWAY_STATUS = (408, 429, 502, 503, 504, 529)
+
+
+def _is_away(error):
+    """Whether it says that somebody whom the environment asks, such as a judge, does not answer now."""
+    response = getattr(error, "response", None)
+    for one, name in ((error, "status_code"), (response, "status_code"), (error, "status"), (error, "code")):
+        if isinstance(getattr(one, name, None), int):
+            return isinstance(error, Exception) and getattr(one, name) in AWAY_STATUS
+    kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__)
+    return isinstance(error, AWAY) or any(kind in AWAY_OF for kind in kinds)
 
 
 async def _wait(awaitable):

@@ -8,6 +8,7 @@ safe at any time. The server that asks it for processes is a program of its own.
 
 import array
 import asyncio
+import ctypes
 import gc
 import os
 import select
@@ -74,6 +75,7 @@ def _become(control, log):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio._set_running_loop(None)
     _forget_connections(control.fileno())
+    _forget_threads()
     written = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     for number in (1, 2):
         os.dup2(written, number)
@@ -104,6 +106,17 @@ def _forget_connections(control):
         if kind in (0, stat.S_IFSOCK, stat.S_IFIFO):
             os.dup2(nothing, number, inheritable=False)
     os.close(nothing)
+
+
+def _forget_threads():
+    """GNU's OpenMP, with which torch and others compute, would wait for its threads for ever: they are not copied."""
+    try:
+        with open("/proc/self/maps") as maps:
+            loaded = {line.split(maxsplit=5)[5].rstrip() for line in maps if "/libgomp" in line}
+        for path in loaded:
+            ctypes.CDLL(path).omp_set_num_threads(1)
+    except (OSError, AttributeError):
+        pass  # Another system, or a library that was replaced meanwhile.
 
 
 def _fork_for(control, found, parent):

@@ -1,12 +1,16 @@
 import asyncio
+import ctypes
 import json
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -125,7 +129,15 @@ class Functions(unittest.TestCase):
         def forgets(reply, sample):
             reply.strip()
 
-        for returned, what in ((None, "got None"), ("1", "got '1'"), ({"reward": 1, "short": 2}, "beside reward, got short"), (float("nan"), "finite")):
+        for returned, what in (
+            (None, "got None"),
+            ("1", "got '1'"),
+            ({"reward": 1, "short": 2}, "beside reward, got short"),
+            (float("nan"), "finite"),
+            # What a policy's arithmetic comes to (NovaSky-AI/SkyThought#28).
+            (10**400, "at most 1024 bits, got one of 1329"),
+            ({"reward": 1, "metadata": {"value": 10**5000}}, "metadata.value: expected an integer of at most 1024 bits"),
+        ):
             with self.subTest(returned), self.assertRaisesRegex(CallFailed, what) as caught:
                 step(lambda reply, sample: returned)  # noqa: B023
             self.assertEqual(caught.exception.status, 422)
@@ -148,6 +160,45 @@ class Functions(unittest.TestCase):
         for returned, what in (({"reward": None, "terminated": True}, "reward, got None"), ({"reward": 1, "terminated": "False"}, "terminated.*got 'False'"), ({"reward": 1, "truncated": 2}, "truncated.*got 2")):
             with self.subTest(returned), self.assertRaisesRegex(CallFailed, what):
                 step(lambda reply, sample: returned)  # noqa: B023
+
+    def test_whose_judge_is_away_are_tried_again_later_whatever_library_asks_it(self):
+        """THUDM/slime#1582, TideDra/lmm-r1#30, Visual-Agent/DeepEyes#27."""
+
+        def kind(module, name, base=Exception, **has):
+            return type(name, (base,), {"__module__": module, **has})
+
+        def answered(status):
+            return SimpleNamespace(status_code=status)
+
+        away = [
+            kind("requests.exceptions", "ConnectTimeout", kind("requests.exceptions", "ConnectionError", OSError)),
+            kind("requests.exceptions", "ReadTimeout", kind("requests.exceptions", "Timeout", OSError)),
+            kind("requests.exceptions", "HTTPError", OSError, response=answered(429)),
+            kind("httpx", "RemoteProtocolError", kind("httpx", "TransportError")),
+            kind("httpx", "HTTPStatusError", response=answered(503)),
+            kind("openai", "APITimeoutError", kind("openai", "APIConnectionError")),
+            kind("openai", "RateLimitError", status_code=429, code="rate_limit_exceeded"),
+            kind("anthropic", "OverloadedError", status_code=529),
+            kind("aiohttp.client_exceptions", "ServerDisconnectedError", kind("aiohttp.client_exceptions", "ClientConnectionError")),
+            kind("aiohttp.client_exceptions", "ClientResponseError", status=502),
+            kind("urllib.error", "URLError", OSError),
+        ]
+        failed = [
+            kind("requests.exceptions", "HTTPError", OSError, response=answered(404)),
+            kind("openai", "BadRequestError", status_code=400),
+            kind("urllib.error", "HTTPError", kind("urllib.error", "URLError", OSError), code=401),
+            kind("playwright", "TimeoutError"),
+            KeyError,
+        ]
+        for status, kinds in ((503, away), (500, failed)):
+            for raised in kinds:
+
+                def reward(reply, sample):
+                    raise raised("of the judge")  # noqa: B023
+
+                with self.subTest(raised), self.assertRaisesRegex(CallFailed, "of the judge") as caught:
+                    step(reward)
+                self.assertEqual(caught.exception.status, status)
 
     def test_one_without_arguments_makes_an_environment_as_before(self):
         class Made:
@@ -236,6 +287,25 @@ class Copied(unittest.TestCase):
         with self.assertRaises(CallFailed):
             self.rewards(environment, "die")
         self.assertNotEqual(self.rewards(environment), first)
+
+    @unittest.skipIf(shutil.which("gcc") is None, "needs gcc")
+    def test_compute_with_openmp_which_has_threads_in_the_process_that_they_are_from(self):
+        """pytorch/pytorch#26447, #41197, #89693."""
+        source = '''
+        int work(int n) {
+            int sum = 0;
+            #pragma omp parallel for reduction(+: sum)
+            for (int i = 0; i < n; i++) sum += i;
+            return sum;
+        }
+        '''
+        with tempfile.TemporaryDirectory() as folder:
+            built = f"{folder}/work.so"
+            subprocess.run(["gcc", "-fopenmp", "-shared", "-fPIC", "-xc", "-", "-o", built], input=source, text=True, check=True)
+            library = ctypes.CDLL(built)
+        library.omp_set_num_threads(2)
+        self.assertEqual(library.work(100), 4950)
+        self.assertEqual(self.rewards(self.served(lambda reply, sample: library.work(100), timeout=20)), [4950])
 
     def test_are_copied_while_other_threads_hold_locks_and_run(self):
         over = threading.Event()

@@ -61,7 +61,7 @@ class Counter:
                 return Return([{"role": "environment", "content": ""}], [nested(2000)], [None], [1.0], [1], None)
             if said == "acts":
                 raise ValueError("no move: \x1b]0;owned\x07 \u202egnp.exe")
-            reward = float("nan") if said == "nan" else 1.0
+            reward = {"nan": float("nan"), "huge": 10**5000}.get(said, 1.0)
             seen = [{"role": "environment", "content": said}]
             return Return(seen, [None], [None], Tensor([reward]), Tensor([1]), [said])
         finally:
@@ -170,9 +170,10 @@ class Steps(Served):
             self.assertEqual(self.step("one", "k", play=play)[0], 200)
         self.assertEqual(self.object.steps, 2)
 
-    def test_nan_is_no_answer(self):
-        status, answer = self.step("nan")
-        self.assertEqual((status, answer["error"]["type"]), (422, "BadAnswer"))
+    def test_nan_and_what_no_number_of_json_holds_are_no_answer(self):
+        for said in ("nan", "huge"):
+            status, answer = self.step(said)
+            self.assertEqual((status, answer["error"]["type"]), (422, "BadAnswer"))
 
     def test_more_levels_than_can_be_written_are_no_answer(self):
         status, answer = self.step("deep")

@@ -1,6 +1,8 @@
 """What a stack says of itself, in the words of another build."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,7 +12,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 from durable_rollouts import __version__
-from durable_rollouts import local, machine
+from durable_rollouts import local, machine, serving
 from durable_rollouts.stack import LocalError, Log, _joined, what_runs
 
 SAID = {
@@ -77,6 +79,35 @@ class Reward(unittest.TestCase):
             with self.assertRaisesRegex(LocalError, r"^environments: a: expected a function of two, reward\(reply, sample\), .*, got <lambda>\(r\)$"):
                 local(folder=folder, environments={"a": lambda r: 1})
             self.assertEqual(machine._served, {})
+
+
+class Served(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.home = Path(folder.name)
+
+    def test_on_a_disk_without_locks_it_is_the_disk_that_is_named_and_no_other_process(self):
+        """huggingface/datasets#2618."""
+        for number in (errno.ENOLCK, errno.ENOSYS):
+            refusal = OSError(number, os.strerror(number))
+            with mock.patch.object(serving.fcntl, "lockf", side_effect=refusal), self.assertRaisesRegex(LocalError, f"^folder: expected one on a disk .*{os.strerror(number)}"):
+                serving.Served(self.home, "mine")
+
+    def test_that_still_loads_ends_when_its_start_is_interrupted(self):
+        """marimo-team/marimo#10468."""
+        (self.home / "slow.py").write_text("import time\ntime.sleep(600)\n")
+        served = serving.Served(self.home, "mine")
+        self.addCleanup(served.close)
+        started = []
+
+        def interrupted(process):
+            started.append(process)
+            raise KeyboardInterrupt
+
+        with mock.patch.object(served, "_first_line", side_effect=interrupted), mock.patch.object(sys, "path", [str(self.home), *sys.path]):
+            self.assertRaises(KeyboardInterrupt, served.serve, "slow:reward", "code")
+        self.assertIsNotNone(started[0].poll(), "its process is left")
 
 
 class Worker(unittest.TestCase):
