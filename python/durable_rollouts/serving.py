@@ -19,13 +19,15 @@ from urllib.parse import urlsplit
 from rollout_environment.forms import check_reward as check_reward
 from rollout_environment.template import Template
 
-from .stack import STATE, LocalError, say
+from .stack import STATE, LocalError, keep_small, say
 
 HELD = (errno.EACCES, errno.EAGAIN)
 """What a lock fails with where another process has it."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 END_S = 10.0
 AGAIN_S = 1.0
+LOOK_S = 60.0
+"""How often the size of the log is looked at."""
 PORT_S = 3.0
 """How long the server of a process that was killed may still have its port."""
 SLOW_S = 5.0
@@ -140,7 +142,7 @@ class Served:
     def _watch(self, label: str, process: "subprocess.Popen[bytes]") -> None:
         """Starts the server again when it dies. Rollouts wait for it meanwhile."""
         while True:
-            process.wait()
+            self._wait(process)
             if self._closed or self._process is not process:
                 return
             say(f"the server of environment {self.name} has ended with code {process.returncode}; it starts again")
@@ -157,6 +159,15 @@ class Served:
             if url != self.url:
                 self.url = url
                 self._note()
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+        while True:
+            try:
+                process.wait(LOOK_S)
+                return
+            except subprocess.TimeoutExpired:
+                with suppress(OSError):
+                    keep_small(self.log)
 
     def _end(self) -> None:
         process, self._process = self._process, None

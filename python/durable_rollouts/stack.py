@@ -21,6 +21,7 @@ QUIET_S = 5.0
 """A start that takes longer shows what it does."""
 ENDS_WITHIN_S = 40.0
 LAST_LINES = 12
+MOST_LOG_BYTES = 64 * 2**20
 STATE = ".rollouts"
 """What a folder's stack keeps in it: its database, its results, its logs, and who uses it."""
 
@@ -214,6 +215,14 @@ class Log:
 
     def end(self) -> str:
         return "\n".join(self._since(self._from).rstrip().split("\n")[-LAST_LINES:])
+
+
+def keep_small(log: Path) -> None:
+    """A log that has grown large becomes ``<log>.1``, and begins anew, as ``src/platform/process/small-log.ts`` does it."""
+    if log.stat().st_size > MOST_LOG_BYTES:
+        with suppress(OSError):
+            shutil.copy(log, f"{log}.1")
+        os.truncate(log, 0)
 
 
 def leave(home: Path, *, wait: bool) -> None:

@@ -46,7 +46,8 @@ def serve(create, name, arguments, *, parent=None):
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     host, port = server.server_address[:2]
-    print(f"{name} on http://{host}:{port}", flush=True)
+    # A function may be called what its terminal cannot write.
+    print(f"{name} on http://{host}:{port}".encode("ascii", "backslashreplace").decode(), flush=True)
     try:
         server.serve_forever(poll_interval=0.1)
     finally:

@@ -1,4 +1,5 @@
 import http.client
+import http.server
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 from urllib.parse import quote
 
 HERE = Path(__file__).resolve().parent
@@ -70,6 +72,42 @@ class Served(unittest.TestCase):
 
     def file(self, name="file"):
         return os.path.join(self.folder.name, name)
+
+
+class BehindAProxy(Served):
+    program = "asks_the_model"
+
+    def test_a_program_asks_the_model_itself(self):
+        """NousResearch/hermes-agent#5834, github/gh-aw-firewall#1032."""
+
+        class Model(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"0.5")
+
+            def log_message(self, *_):
+                pass
+
+        model = http.server.HTTPServer(("127.0.0.1", 0), Model)
+        self.addCleanup(model.server_close)
+        threading.Thread(target=model.handle_request, daemon=True).start()
+        proxied = {**dict.fromkeys(("http_proxy", "HTTP_PROXY"), "http://127.0.0.1:9"), "no_proxy": "", "NO_PROXY": ""}
+        with mock.patch.dict(os.environ, proxied):
+            answer = self.play(base_url=f"http://127.0.0.1:{model.server_port}/v1")
+        self.assertEqual(answer.get("reward"), 0.5, answer)
+
+
+class Strays(unittest.TestCase):
+    def test_folders_of_servers_that_were_killed_go_with_the_next_start(self):
+        """openclaw/openclaw#152852."""
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(tempfile, "tempdir", folder):
+            for name in (f"rollout-agent-{ended.pid}-a", f"rollout-agent-{os.getpid()}-b", "rollout-agent-x-c", "other"):
+                os.makedirs(os.path.join(folder, name, "repository"))
+            runs_module.Runs("agent_programs:echoes", 1)
+            self.assertEqual(sorted(os.listdir(folder)), ["other", f"rollout-agent-{os.getpid()}-b", "rollout-agent-x-c"])
 
 
 class Echoes(Served):

@@ -1,6 +1,7 @@
 """Runs: each a process of its own, which ends with the run, with `DELETE`, or with this server."""
 
 import contextlib
+import glob
 import json
 import multiprocessing
 import os
@@ -24,6 +25,8 @@ UNATTENDED_S = 600
 # Ended ones are kept for whoever asks again.
 MOST_ENDED = 4096
 _PIECE = 2**16
+# Of folders, before the number of the process that has made them.
+PREFIX = "rollout-agent-"
 
 
 def context_of(name):
@@ -91,12 +94,25 @@ class Run:
             self.lifeline.close()
 
 
+def _remove_strays():
+    """Folders of servers that were killed, with which their runs have ended."""
+    for folder in glob.glob(os.path.join(tempfile.gettempdir(), f"{PREFIX}*-*")):
+        number = os.path.basename(folder)[len(PREFIX) :].partition("-")[0]
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (ValueError, OverflowError, PermissionError):
+            continue  # Of somebody else.
+
+
 class Runs:
     def __init__(self, program, most):
         self.program, self.most = program, most
         self.context = context_of(program)
         self.runs = OrderedDict()
         self.lock = threading.Lock()
+        _remove_strays()
 
     def begin(self, name, body):
         """Starts it, or finds it: the same life has the same key."""
@@ -109,7 +125,7 @@ class Runs:
             running = [one for one in self.runs.values() if not one.ended.is_set()]
             if len(running) >= self.most:
                 raise CallFailed(503, "Busy", f"expected at most {self.most} runs at once (--runs), got another one")
-            task = Task(**body, id=name, folder=tempfile.mkdtemp(prefix="rollout-agent-"))
+            task = Task(**body, id=name, folder=tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             run = self.runs[name] = Run(self.program, body["key"], task, self.context)
             self._forget()
             return run

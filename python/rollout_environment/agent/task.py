@@ -2,8 +2,10 @@
 
 import math
 import numbers
+import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List
+from urllib.parse import urlsplit
 
 # The size of an answer, as JSON.
 MOST_OUTCOME = 2**20
@@ -34,8 +36,14 @@ class Task:
 
 
 def variables_of(task: Task) -> Dict[str, str]:
-    """Variables by which the clients of OpenAI and Anthropic find the model. The latter adds ``/v1`` itself."""
+    """Variables by which the clients of OpenAI and Anthropic find the model. The latter adds ``/v1`` itself. A proxy of this
+    host leads to other places.
+    """
+    others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    direct = ",".join(filter(None, [others, urlsplit(task.base_url).hostname]))
     return {
+        "NO_PROXY": direct,
+        "no_proxy": direct,
         "OPENAI_BASE_URL": task.base_url,
         "OPENAI_API_KEY": task.key,
         "ANTHROPIC_BASE_URL": task.base_url.removesuffix("/v1"),
