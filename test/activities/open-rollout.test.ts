@@ -10,6 +10,7 @@ import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { eventually } from '../harness/waiting.js';
 
 async function planned(
   t: Parameters<typeof activityBench>[0],
@@ -155,12 +156,21 @@ describe('a rollout that can be played where it is opened', () => {
     const bench = await planned(t, {
       plays_on: true,
       service,
-      request: { rollout_timeout: '300ms' },
+      request: { rollout_timeout: '1h' },
     });
-    const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
+    // An hour passes behind the first token, however long the machine takes for that.
+    const hostNow = performance.now.bind(performance);
+    let passed_ms = 0;
+    t.mock.method(performance, 'now', () => hostNow() + passed_ms);
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const failing = bench.failure('openRollout', REF);
+    await eventually('its question', () => service.requests.length > 0);
+    passed_ms = 3_600_000;
+    t.mock.timers.tick(passed_ms);
+    const { type, message, nonRetryable } = await failing;
     assert.deepEqual(
       [type, nonRetryable, message],
-      ['TimedOut', true, 'rollout_timeout 300ms passed'],
+      ['TimedOut', true, 'rollout_timeout 1h passed'],
     );
     const read = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([openAnswer(read).token_ids, read.end, read.faults], [idsOf('a '), null, {}]);
