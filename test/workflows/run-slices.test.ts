@@ -61,6 +61,16 @@ const started = (history: WrittenHistory, { child, id }: { child: string; id: st
   history.childStarted(child, { type: 'rolloutSlice', workflowId: id });
 };
 
+/** The slices have received these signals, one each. */
+const arrive = (history: WrittenHistory, signals: readonly string[]): void => {
+  for (const [i, initiatedEventId] of signals.entries())
+    history.add('EXTERNAL_WORKFLOW_EXECUTION_SIGNALED', {
+      initiatedEventId,
+      namespace: 'default',
+      workflowExecution: { workflowId: IDS[i]! },
+    });
+};
+
 async function closes(history: WrittenHistory, stopped = false): Promise<void> {
   history.task();
   history.activity('closeBatch', RESULT);
@@ -173,16 +183,41 @@ describe('a batch of slices', () => {
     history.updateEnds();
     for (const [i, child] of [first, second].entries()) started(history, { child, id: IDS[i]! });
     history.task();
-    for (const id of IDS) {
-      history.signalChild('share', id);
+    const told = IDS.map((id) => {
+      const share = history.signalChild('share', id);
       history.gives(4);
       history.signalChild('limits', id);
       history.gives({ max_rollout_turns: 2 });
-    }
+      return share;
+    });
+    arrive(history, told);
     history.childCompleted(first, TALLY);
     history.task();
     history.signalChild('share', IDS[1]);
     history.childCompleted(second, TALLY);
+    await closes(history);
+  });
+});
+
+describe('a slice whose share changes again at once', () => {
+  test('is told when the change before has reached it, so that the last one stays (temporalio/sdk-typescript#274)', async () => {
+    const { history, first, second } = sliced();
+    history.task();
+    history.update('set_max_in_flight', { max_in_flight: 8 });
+    const signalled = IDS.map((id) => history.signalChild('share', id));
+    history.gives(4);
+    history.gives(4);
+    history.updateEnds();
+    history.task();
+    history.update('set_max_in_flight', { max_in_flight: 6 });
+    history.updateEnds();
+    arrive(history, signalled);
+    history.task();
+    for (const id of IDS) {
+      history.signalChild('share', id);
+      history.gives(3);
+    }
+    for (const child of [first, second]) history.childCompleted(child, TALLY);
     await closes(history);
   });
 });

@@ -8,7 +8,7 @@ import {
   historyProblem,
   roomProblem,
 } from '../steering/event-budget.js';
-import { limitsSignal, shareSignal, unawaited } from '../steering/messages.js';
+import { inRounds, limitsSignal, shareSignal } from '../steering/messages.js';
 import { MOST_CHILDREN } from './refill.js';
 import type { Steering } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
@@ -31,6 +31,8 @@ export interface OpenSlice {
   /** Events of its own history, at most. */
   events: number;
   handle: ChildWorkflowHandle<typeof rolloutSlice> | null;
+  /** Sends its share. A slice that is still being started receives it afterwards. */
+  tell: (share: Share) => void;
 }
 
 export type OpenSlices = Map<number, OpenSlice>;
@@ -46,8 +48,17 @@ export function openSlices({ slices, num_repeats, max_in_flight, refill }: Batch
       const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
       const rollouts = rolloutsOf(slice);
       const children = refill === null ? rollouts : MOST_CHILDREN;
-      const events = eventsOfSlice(children);
-      return [slice.first, { share, rollouts, children, reported: null, events, handle: null }];
+      const open: OpenSlice = {
+        share,
+        rollouts,
+        children,
+        reported: null,
+        events: eventsOfSlice(children),
+        handle: null,
+        // One after the other: the server may hand two signals over in another order than they were sent.
+        tell: inRounds((now) => [open.handle?.signal(shareSignal, ...valuesOf(now))]),
+      };
+      return [slice.first, open];
     }),
   );
 }
@@ -84,12 +95,7 @@ export function setShare(slice: OpenSlice, share: Share): void {
   if (share.in_flight === in_flight && share.replacements === replacements) return;
   slice.share = share;
   slice.events += EVENTS_OF_NEWS;
-  signalShare(slice);
-}
-
-/** A slice that is still being started receives it afterwards. */
-export function signalShare({ handle, share }: OpenSlice): void {
-  unawaited(handle?.signal(shareSignal, ...valuesOf(share)));
+  slice.tell(share);
 }
 
 /** Also counts for a slice that is still being started and receives it later. */

@@ -21,7 +21,6 @@ import {
   setShare,
   sharesInFlight,
   slicesProblem,
-  signalShare,
 } from './open-slices.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
@@ -65,7 +64,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
       slice.handle = handle;
       if (stopped) unawaited(handle.signal(stopSignal));
       else {
-        if (slice.share !== share) signalShare(slice);
+        if (slice.share !== share) slice.tell(slice.share);
         if (limits !== null && limits !== given) unawaited(sendLimits(slice, limits));
       }
       const tally = await handle.result();
