@@ -14,13 +14,15 @@ const AGAIN_MS = 10 * 60_000;
 /** Has this process go by the server's clock if its host's differs. A worker's own connection ends no call before its time. */
 export async function compareClocks(
   config: Pick<Config, 'temporal'>,
-  log: Pick<Logger, 'warn' | 'debug'>,
+  { log, within_ms = WITHIN_MS }: { log: Pick<Logger, 'warn' | 'debug'>; within_ms?: number },
 ): Promise<void> {
   try {
     const { options, namespace } = connectionSettings(config);
-    const connection = await Connection.connect({ ...options, connectTimeout: WITHIN_MS });
+    // `Connection.connect` keeps what it could not connect, which tries for ever.
+    const connection = Connection.lazy({ ...options, connectTimeout: within_ms });
     try {
-      const ahead = await connection.withDeadline(Date.now() + WITHIN_MS, () =>
+      await connection.ensureConnected();
+      const ahead = await connection.withDeadline(Date.now() + within_ms, () =>
         clockAhead(connection, { namespace }),
       );
       if (ahead === null || !takeAhead(ahead)) return;
@@ -36,7 +38,7 @@ export async function compareClocks(
 
 /** Returns a function that ends the comparisons. */
 export function keepClock(config: Pick<Config, 'temporal'>, log: Logger): () => void {
-  const comparing = setInterval(() => void compareClocks(config, log), AGAIN_MS);
+  const comparing = setInterval(() => void compareClocks(config, { log }), AGAIN_MS);
   return () => {
     clearInterval(comparing);
   };

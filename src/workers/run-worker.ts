@@ -145,7 +145,7 @@ async function startWorkers(
     upserts: upserts(config),
     log,
   });
-  await compareClocks(config, log);
+  await compareClocks(config, { log });
   const ids = await idsOf(parts, { config, log });
   const lookForOthers = async (): Promise<OtherStore[]> => {
     const own = { ...ids, name: parts.store.name };
