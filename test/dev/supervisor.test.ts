@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { startChild } from '../../src/platform/process/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
+import { cutLarge } from '../../src/platform/process/small-log.js';
 import type { Part } from '../../src/dev/supervisor.js';
 import { createSupervisor } from '../../src/dev/supervisor.js';
 import { isRunning } from '../../lab/bed/process-tree.js';
@@ -61,6 +62,32 @@ async function scene(t: TestContext, { restartDelayMs = 20 } = {}) {
     partOf('/bin/sh', ['-c', `echo $$ >> pids; ${source}`]);
   return { folder, supervisor, said, givenUp, pids, pidsFile, part, shellPart };
 }
+
+test('a log that has grown large begins anew while its process writes on (eric-tramel/moraine#166)', async (t) => {
+  const folder = await temporaryFolder(t);
+  const logFile = path.join(folder, 'part.log');
+  const source = `for (let n = 0; ; n++) { console.log('line', n); await new Promise((tick) => setTimeout(tick, 5)); }`;
+  const args = ['--input-type=module', '-e', source];
+  const child = await startChild({
+    command: process.execPath,
+    args,
+    cwd: folder,
+    env: process.env,
+    logFile,
+    ends: 'pipe',
+  });
+  t.after(() => child.stop(0));
+  const read = (file: string): Promise<string> => readFile(file, 'utf8');
+  await eventually('a hundred lines', async () => (await read(logFile)).includes('line 100\n'));
+  await cutLarge(logFile, 2 ** 20);
+  assert.ok((await read(logFile)).startsWith('line 0\n'), 'it is not large');
+  await cutLarge(logFile, 100);
+  assert.ok((await read(`${logFile}.1`)).startsWith('line 0\n'));
+  const next = await eventually('the next line', async () => (await read(logFile)) || null);
+  assert.match(next, /^line \d{3}\n/);
+  await child.stop(0);
+  assert.match((await child.lastWords()) ?? '', /^line \d{3}/);
+});
 
 describe('the supervisor', () => {
   test('starts a part again when it dies, aloud, and leaves no process behind', async (t) => {

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { describeError, shortened } from '../errors.js';
 import { plainLine } from '../plain.js';
 import { lastLines, runCommand } from './run-command.js';
+import { keepSmall } from './small-log.js';
 import { spawned } from './spawned.js';
 
 export interface Exit {
@@ -30,7 +31,7 @@ export interface ChildOptions {
   args: readonly string[];
   cwd: string;
   env: NodeJS.ProcessEnv;
-  /** stdout and stderr are appended here. */
+  /** stdout and stderr are appended here. It is kept small. */
   logFile: string;
   /**
    * How the child notices that this process is gone: `pipe`: its stdin ends (see `lifeline.ts`). `kernel`: Linux sends
@@ -76,8 +77,10 @@ export async function startChild({
     );
     // The child may end before the pipe is closed.
     child.stdin?.on('error', () => undefined);
+    const ended = keepSmall(logFile);
     const exited = new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
+        ended();
         child.stdin?.destroy();
         resolve({ code, signal });
       });
@@ -163,7 +166,7 @@ const MOST_WORDS = 300;
 
 async function lastWordsIn(logFile: string, from: number): Promise<string | null> {
   const text = await partOf(logFile, (size) => ({
-    start: Math.max(from, size - LAST_BYTES),
+    start: Math.max(from > size ? 0 : from, size - LAST_BYTES),
     end: size,
   }));
   const words = text.split('\n').findLast((line) => !NO_WORDS.test(line));
