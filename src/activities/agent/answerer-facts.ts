@@ -55,9 +55,9 @@ async function known<T>(ask: () => Promise<T | null>): Promise<T | null> {
   }
 }
 
-/** No batch has such a name. */
+/** Below the batch, and gone with it: a rollout that was terminated leaves its last one. */
 const seriesOf = ({ batch_id, row, repeat }: RolloutRef) =>
-  ['_answerers', batch_id, `${row}-${repeat}`] as const;
+  [batch_id, 'answerers', `${row}-${repeat}`] as const;
 
 /** The rollout of a key that this deployment has signed. */
 function refOf(rollout_id: string): RolloutRef {
