@@ -111,12 +111,12 @@ module.exports = {
       severity: 'error',
       comment: 'no zod, no Node: it runs inside workflows',
       from: {
-        path: '^src/(model/workflow-safe/|platform/(plain|utf8|json/(depth|kept|losses|members|order))\\.)',
+        path: '^src/(model/workflow-safe/|platform/(plain|utf8|json/(depth|kept|members|order|scan))\\.)',
       },
       to: {
         pathNot: [
           '^src/model/workflow-safe/',
-          '^src/platform/(plain|utf8|json/(depth|kept|losses|members|order))\\.',
+          '^src/platform/(plain|utf8|json/(depth|kept|members|order|scan))\\.',
           '^node_modules/ms/',
         ],
       },

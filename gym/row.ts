@@ -1,5 +1,5 @@
-import type { JsonObject } from '../src/platform/json/lossless.js';
-import { numberOf } from '../src/platform/json/lossless.js';
+import type { JsonObject } from './json/exact.js';
+import { numberOf } from './json/exact.js';
 import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
 
 /** A row of the materialised inputs: the body of an agent server's `/run`. */

@@ -1,7 +1,7 @@
 import { describeError } from '../../src/platform/errors.js';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { formatJson, isObject, parseJson } from '../../src/platform/json/lossless.js';
-import { strOf } from '../../src/platform/python/repr.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { formatJson, isObject, parseJson } from '../json/exact.js';
+import { strOf } from '../python/repr.js';
 import type { Members } from '../../src/platform/json/members.js';
 import { ROLLOUT_ID } from '../keys.js';
 import type { GymRow } from '../row.js';

@@ -1,6 +1,6 @@
-import { LosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, jsonNumber, numberOf } from '../../src/platform/json/lossless.js';
+import { KeptJson } from '../../src/platform/json/kept.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, jsonNumber, numberOf } from '../json/exact.js';
 import { floatJson } from '../../src/platform/python/numbers.js';
 import type { Captured } from './capture-store.js';
 import { saidIn } from './said.js';
@@ -16,7 +16,7 @@ const number = (value: number | null): Json => (value === null ? null : jsonNumb
 
 /** As upstream writes a float: whole ones with `.0`, one that JSON has no number for (`1e999`) as null. */
 const float = (value: number | null): Json =>
-  value === null || !Number.isFinite(value) ? null : new LosslessNumber(floatJson(value));
+  value === null || !Number.isFinite(value) ? null : new KeptJson(floatJson(value));
 
 /** A field that upstream reads as a float. */
 export const floatOf = (value: Json | undefined): Json => float(numberOf(value));

@@ -2,8 +2,8 @@ import { constants } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { exists, isMissing } from '../../src/platform/files.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, numberOf, parseJson } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
+import { isObject, numberOf, parseJson } from '../json/exact.js';
 
 /**
  * The calls that NeMo Gym's model servers wrote: one file for each attempt at a row. The folder belongs to the servers.

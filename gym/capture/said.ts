@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, parseJson } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, parseJson } from '../json/exact.js';
 
 /** What the model said in one call besides its text, in any of three dialects. */
 export interface Said {

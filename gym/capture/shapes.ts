@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject } from '../json/exact.js';
 import { floatOf } from './call-record.js';
 
 /**

@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { formatJson, isObject, jsonNumber, numberOf } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { formatJson, isObject, jsonNumber, numberOf } from '../json/exact.js';
 import { GAP, INVOCATION, shaped, TOOL_CALL, TRAJECTORY } from './shapes.js';
 import { countOf } from './usage.js';
 

@@ -1,6 +1,5 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isNumber, isObject, numberOf } from '../json/exact.js';
 
 /** Token counts of one call, in any dialect; null: not reported. */
 export interface CallTokens {
@@ -25,7 +24,7 @@ const NONE: CallTokens = {
 export function countOf(value: Json | undefined): number | null {
   const number = numberOf(value);
   const isCount = number !== null && Number.isSafeInteger(number) && number >= 0;
-  return isCount && isLosslessNumber(value) && /^\d+$/.test(value.value) ? number : null;
+  return isCount && isNumber(value) && /^\d+$/.test(value.text) ? number : null;
 }
 
 const firstOf = (usage: JsonObject, names: readonly string[]): number | null =>

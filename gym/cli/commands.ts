@@ -1,4 +1,4 @@
-import { isLosslessNumber } from 'lossless-json';
+import { isNumber } from '../json/exact.js';
 import type { z } from 'zod';
 import type { Command } from '../../src/platform/command.js';
 import type { Flags } from '../config/flags.js';
@@ -118,5 +118,5 @@ function defaultOf(schema: z.ZodType): string {
   const parsed = schema.safeParse(undefined);
   if (!parsed.success) return 'required';
   const { data } = parsed;
-  return `default ${isLosslessNumber(data) ? data.value : JSON.stringify(data)}`;
+  return `default ${isNumber(data) ? data.text : JSON.stringify(data)}`;
 }

@@ -27,7 +27,7 @@ import type {
 import { collectedResults } from './results/results.js';
 import { collectionFiles } from './files.js';
 import { parseIntText } from '../../src/platform/python/numbers.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import { reprOf } from '../python/repr.js';
 
 /** Collects the rollouts of a configuration: all of `temporal-rollout collect` except its command line. */
 export async function collectRollouts(

@@ -1,5 +1,5 @@
 import type { Screen } from '../../src/client/screen.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import type { Upload } from '../upload/exporter.js';
 import type { CollectionFiles } from './files.js';

@@ -2,8 +2,8 @@ import path from 'node:path';
 import type { z } from 'zod';
 import { UsageError } from '../../src/platform/command.js';
 import { describeError } from '../../src/platform/errors.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
+import { isObject, numberOf } from '../json/exact.js';
 import {
   E2ERolloutCollectionConfig,
   RewardProfileConfig,
@@ -22,7 +22,7 @@ import {
 import { loadGymConfig } from './global-config.js';
 import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
 import { pickFields } from './pick-fields.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import { reprOf } from '../python/repr.js';
 import type { Places } from './search-roots.js';
 import { resolveUnderRoots, searchRoots } from './search-roots.js';
 import { exists } from '../../src/platform/files.js';

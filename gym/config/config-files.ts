@@ -1,7 +1,7 @@
 import path from 'node:path';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject } from '../json/exact.js';
+import { reprOf } from '../python/repr.js';
 import { resolveUnderRoots, searchRoots } from './search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { Places } from './search-roots.js';

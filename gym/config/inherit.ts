@@ -1,8 +1,7 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isNumber, isObject } from '../json/exact.js';
 import { mergeConfigs } from './overrides.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import { reprOf } from '../python/repr.js';
 
 /** The value of a field that is not given yet. */
 export const MISSING = '???';
@@ -109,6 +108,6 @@ function valueAt(config: JsonObject, path: string[]): Json | null {
 
 function copyOf(value: Json): Json {
   if (Array.isArray(value)) return value.map(copyOf);
-  if (typeof value !== 'object' || value === null || isLosslessNumber(value)) return value;
+  if (typeof value !== 'object' || value === null || isNumber(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyOf(item)]));
 }

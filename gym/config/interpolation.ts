@@ -1,9 +1,9 @@
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject } from '../json/exact.js';
 import { MISSING } from './inherit.js';
 import { parseOverrideValue } from './override-value.js';
 import { entriesOf } from '../../src/platform/json/order.js';
-import { reprOf, strOf } from '../../src/platform/python/repr.js';
+import { reprOf, strOf } from '../python/repr.js';
 import { parseYaml } from './yaml-text.js';
 
 /** An interpolation that cannot be resolved; its text stays. */

@@ -1,5 +1,5 @@
-import type { Json } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json } from '../json/exact.js';
+import { isObject } from '../json/exact.js';
 
 /**
  * Keys that Gym's commands accept beside a command's own fields (`nemo_gym/global_config.py` and others at 07d6b0d).

@@ -1,5 +1,5 @@
-import { LosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { KeptJson } from '../../src/platform/json/kept.js';
+import type { Json, JsonObject } from '../json/exact.js';
 import {
   MOST_DIGITS,
   floatText,
@@ -78,7 +78,7 @@ function readObject(reader: Reader): JsonObject {
 
 /** Keys that look like numbers or booleans are text in the request. */
 function keyText(key: Json): string {
-  if (key instanceof LosslessNumber) return key.value;
+  if (key instanceof KeptJson) return key.text;
   return typeof key === 'string' ? key : JSON.stringify(key);
 }
 
@@ -196,13 +196,12 @@ function typed(raw: string): Json | undefined {
     throw new Error(`${raw} is no JSON, which the row is sent as`);
   }
   const bare = raw.replaceAll('_', '');
-  if (!isIntText(raw))
-    return isFloatText(raw) ? new LosslessNumber(floatText(Number(bare))) : undefined;
+  if (!isIntText(raw)) return isFloatText(raw) ? new KeptJson(floatText(Number(bare))) : undefined;
   const digits = bare.replace(/^[+-]/, '');
   if (digits.length > 1 && digits.startsWith('0')) return undefined;
   if (digits.length > MOST_DIGITS)
     throw new Error(
       `expected a number of at most ${MOST_DIGITS} digits, got ${digits.length}: quote it`,
     );
-  return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
+  return new KeptJson(BigInt(bare.replace('+', '')).toString());
 }

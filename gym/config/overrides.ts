@@ -1,7 +1,6 @@
-import { isLosslessNumber } from 'lossless-json';
 import { describeError } from '../../src/platform/errors.js';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isNumber, isObject } from '../json/exact.js';
 import { nameProblem } from '../../src/model/untrusted.js';
 import { parseOverrideValue } from './override-value.js';
 
@@ -69,7 +68,7 @@ function apply(config: JsonObject, { path, value, force, text }: Override): void
   }
   const key = path.at(-1) ?? '';
   const there = at[key] ?? null;
-  const isPlain = value === null || typeof value !== 'object' || isLosslessNumber(value);
+  const isPlain = value === null || typeof value !== 'object' || isNumber(value);
   if (there !== null && isPlain && !force) {
     throw new Error(
       `Could not append to config. An item is already at '${path.join('.')}'. ` +

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
 import { problemsOf } from '../../src/model/problems.js';
 import type { GymConfig } from './global-config.js';
 import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';

@@ -1,8 +1,7 @@
-import { isLosslessNumber } from 'lossless-json';
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, jsonNumber } from '../../src/platform/json/lossless.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isNumber, isObject, jsonNumber } from '../json/exact.js';
+import { reprOf } from '../python/repr.js';
 
 /**
  * The configurations of NeMo Gym's collection commands, with its names, defaults and error texts. The input is parsed
@@ -12,7 +11,7 @@ import { reprOf } from '../../src/platform/python/repr.js';
 
 /** `4`, `4.0` and `"4"`. */
 export const Whole = z.unknown().transform((value, context) => {
-  const text = isLosslessNumber(value) ? value.value : value;
+  const text = isNumber(value) ? value.text : value;
   const number = typeof text === 'string' && text.trim() !== '' ? Number(text) : text;
   if (typeof number === 'number' && Number.isSafeInteger(number)) return number;
   context.addIssue({ code: 'custom', message: `expected an integer, got ${shown(value)}` });
@@ -25,8 +24,8 @@ const BOOLEANS: Partial<Record<string, boolean>> = {
 };
 
 const Flag = z.unknown().transform((value, context) => {
-  const text = isLosslessNumber(value) ? value.value : String(value).toLowerCase();
-  const flag = typeof value === 'object' && !isLosslessNumber(value) ? undefined : BOOLEANS[text];
+  const text = isNumber(value) ? value.text : String(value).toLowerCase();
+  const flag = typeof value === 'object' && !isNumber(value) ? undefined : BOOLEANS[text];
   if (flag !== undefined) return flag;
   context.addIssue({ code: 'custom', message: `expected true or false, got ${shown(value)}` });
   return z.NEVER;
@@ -40,7 +39,7 @@ const Params = z.custom<JsonObject>((value) => isObject(value as Json), {
 
 /** A number that keeps its text is an object to zod. */
 const Skills = z.preprocess(
-  (value) => (isLosslessNumber(value) ? Number(value.value) : value),
+  (value) => (isNumber(value) ? Number(value.text) : value),
   z.strictObject({ path: Text }),
 );
 

@@ -1,9 +1,9 @@
-import { LosslessNumber } from 'lossless-json';
+import { KeptJson } from '../../src/platform/json/kept.js';
 import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import type { Document, Node, Scalar } from 'yaml';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
 import { MOST_DIGITS, floatText } from '../../src/platform/python/numbers.js';
-import { strOf } from '../../src/platform/python/repr.js';
+import { strOf } from '../python/repr.js';
 import { describeError } from '../../src/platform/errors.js';
 import { nameProblem } from '../../src/model/untrusted.js';
 import { parseYamlDocument } from '../../src/platform/yaml.js';
@@ -73,7 +73,7 @@ function plainValue(text: string): Json {
 }
 
 /** Decimal, `0x1f`, `0b1`, octal as `017`, and sixties as `1:30`. What is longer than Python's numbers is text. */
-function wholeNumber(text: string): LosslessNumber | null {
+function wholeNumber(text: string): KeptJson | null {
   if (text.length > MOST_DIGITS) return null;
   const [, sign = '', digits = ''] =
     /^([-+]?)(0b[01_]+|0x[\da-fA-F_]+|0[0-7_]+|0|[1-9][\d_]*(?::[0-5]?\d)*)$/.exec(text) ?? [];
@@ -82,13 +82,13 @@ function wholeNumber(text: string): LosslessNumber | null {
   const isOctal = /^0[0-7]+$/.test(first);
   const start = BigInt(isOctal ? `0o${first.slice(1)}` : first);
   const size = sixties.reduce((sum, part) => sum * 60n + BigInt(part), start);
-  return new LosslessNumber((sign === '-' ? -size : size).toString());
+  return new KeptJson((sign === '-' ? -size : size).toString());
 }
 
 const FLOAT =
   /^[-+]?(?:\d[\d_]*\.[\d_]*(?:e[-+]?\d+)?|\d[\d_]*(?:e[-+]?\d+)|\.[\d_]+(?:e[-+]?\d+)?)$/i;
 
-function fraction(text: string): LosslessNumber | null {
+function fraction(text: string): KeptJson | null {
   const value = FLOAT.test(text) ? Number(text.replaceAll('_', '')) : NaN;
-  return Number.isFinite(value) ? new LosslessNumber(floatText(value)) : null;
+  return Number.isFinite(value) ? new KeptJson(floatText(value)) : null;
 }

@@ -1,13 +1,12 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isNumber, isObject } from '../json/exact.js';
 
 type Check = (value: Json) => boolean;
 
 const text: Check = (value) => typeof value === 'string';
 const flag: Check = (value) => typeof value === 'boolean';
-const number: Check = isLosslessNumber;
-const int: Check = (value) => isLosslessNumber(value) && Number.isInteger(Number(value.value));
+const number: Check = isNumber;
+const int: Check = (value) => isNumber(value) && Number.isInteger(Number(value.text));
 const object: Check = isObject;
 const list: Check = Array.isArray;
 const oneOf =

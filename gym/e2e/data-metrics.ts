@@ -1,8 +1,8 @@
-import { LosslessNumber, isLosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import { KeptJson } from '../../src/platform/json/kept.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isNumber, isObject } from '../json/exact.js';
 import { entriesOf } from '../../src/platform/json/order.js';
-import { dumpJson } from '../../src/platform/python/json.js';
+import { dumpJson } from '../python/json.js';
 import { floatText, formatFixed } from '../../src/platform/python/numbers.js';
 import { isCreateParams } from './create-params.js';
 
@@ -106,7 +106,7 @@ function* requestNumbers(params: JsonObject): Generator<[keyof typeof OF_ROWS, n
     ? input.filter((item) => isObject(item) && item['role'] === 'user').length
     : 1;
   if (turns > 0) yield ['turns', turns];
-  if (isLosslessNumber(temperature)) yield ['temperature', Number(temperature.value)];
+  if (isNumber(temperature)) yield ['temperature', Number(temperature.text)];
   // Python's escapes leave no blank but the space.
   yield [
     'words',
@@ -141,7 +141,7 @@ function observeFields(row: JsonObject, fields: Map<string, Spread | Texts>): vo
 
 function numberIn(value: Json): number | null {
   if (typeof value === 'boolean') return Number(value);
-  return isLosslessNumber(value) ? Number(value.value) : null;
+  return isNumber(value) ? Number(value.text) : null;
 }
 
 function described({ total, mean, squares, min, max }: Spread): JsonObject {
@@ -155,8 +155,8 @@ function described({ total, mean, squares, min, max }: Spread): JsonObject {
   };
 }
 
-const whole = (count: number): LosslessNumber => new LosslessNumber(String(count));
+const whole = (count: number): KeptJson => new KeptJson(String(count));
 
 /** As Python rounds and writes it: two digits, three below 1. */
-const rounded = (value: number): LosslessNumber =>
-  new LosslessNumber(floatText(Number(formatFixed(value, Math.abs(value) >= 1 ? 2 : 3))));
+const rounded = (value: number): KeptJson =>
+  new KeptJson(floatText(Number(formatFixed(value, Math.abs(value) >= 1 ? 2 : 3))));

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, jsonNumber } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, jsonNumber } from '../json/exact.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Text, Whole } from '../config/schemas.js';
-import { reprOf, strOf } from '../../src/platform/python/repr.js';
+import { reprOf, strOf } from '../python/repr.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 

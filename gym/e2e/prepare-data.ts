@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../src/platform/errors.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
 import { textsOf } from '../../src/platform/lines.js';
 import { AGENT_REF } from '../keys.js';
 import type { NewFile } from '../new-file.js';
@@ -9,8 +9,8 @@ import { writeNewFile } from '../new-file.js';
 import { parseInputRow } from '../rows/input-row.js';
 import type { Prompt } from '../rows/prompt.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
-import { widelyIndented } from '../../src/platform/json/indented.js';
-import { dumpJson } from '../../src/platform/python/json.js';
+import { indentedJson } from '../../src/platform/json/indented.js';
+import { dumpJson } from '../python/json.js';
 import type { Places } from '../config/search-roots.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
@@ -54,7 +54,7 @@ export async function prepareData({
   const { dir, name } = path.parse(file);
   const described = { ...datasets[0]?.described, ...metrics.result() };
   await writeNewFile(path.join(dir, `${name}_metrics.json`), (out) =>
-    out.write(widelyIndented(dumpJson(described))),
+    out.write(indentedJson(dumpJson(described), { width: 4 })),
   );
 }
 

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { Duration } from '../../src/model/durations.js';
 import { UsageError } from '../../src/platform/command.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';
 import type { Places } from '../config/search-roots.js';

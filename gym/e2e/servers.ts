@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { createHeadServer } from '../../src/environments/gym-agent/head-server.js';
 import { Fault } from '../../src/model/faults.js';
-import type { Json } from '../../src/platform/json/lossless.js';
+import type { Json } from '../json/exact.js';
 import { createHttpClient, MAX_ANSWER_BYTES } from '../../src/platform/http/client.js';
 import { isServer } from '../config/known-keys.js';
 

@@ -4,7 +4,7 @@ import { describeError } from '../../src/platform/errors.js';
 import { collectionFiles } from '../collection/files.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';
-import { indentedJson, indentedObject, widelyIndented } from '../../src/platform/json/indented.js';
+import { indentedJson } from '../../src/platform/json/indented.js';
 import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, keyMetrics } from './profile.js';
 import { objectText } from '../../src/platform/json/members.js';
@@ -111,7 +111,9 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
     aggregation.onEntry?.(agent, entry);
-    aggregation.report(`\nKey metrics for ${agent}:\n${widelyIndented(entry.key_metrics)}`);
+    aggregation.report(
+      `\nKey metrics for ${agent}:\n${indentedJson(entry.key_metrics, { width: 4 })}`,
+    );
     await out.write(',\n    "group_level_metrics": ');
     for (const text of entry.groups) {
       aggregation.signal.throwIfAborted();
@@ -124,7 +126,7 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
 }
 
 const indentedEntry = ([name, text]: [string, string]): string =>
-  `${JSON.stringify(name)}: ${indentedJson(text, 2)}`;
+  `${JSON.stringify(name)}: ${indentedJson(text, { depth: 2 })}`;
 
 interface Entry {
   /** JSON texts. */
@@ -164,7 +166,7 @@ async function entryOf(
       'Mend its server and aggregate again; with +head_server.port=1, where no server is, all metrics are computed here.'
     );
   }
-  return { ...answer, groups: [indentedJson(answer.group_level_metrics, 2)] };
+  return { ...answer, groups: [indentedJson(answer.group_level_metrics, { depth: 2 })] };
 }
 
 /** The metrics of a server with default hooks, and pass@k. */
@@ -191,7 +193,7 @@ function computedEntry(
 function* indentedGroups(groups: Iterable<[string, string][]>): Generator<string> {
   let before = '[';
   for (const group of groups) {
-    yield `${before}\n      ${indentedObject(group, 3)}`;
+    yield `${before}\n      ${indentedJson(objectText(group), { depth: 3 })}`;
     before = ',';
   }
   yield '\n    ]';

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { reprOf } from '../../src/platform/python/repr.js';
+import { reprOf } from '../python/repr.js';
 
 /** Files beside a collection's results that are named after them. */
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;

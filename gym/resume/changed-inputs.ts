@@ -1,6 +1,5 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../src/platform/json/lossless.js';
-import { formatJson, isObject } from '../../src/platform/json/lossless.js';
+import type { Json } from '../json/exact.js';
+import { formatJson, isNumber, isObject } from '../json/exact.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
@@ -95,11 +94,11 @@ function* differences(
 
 /** Numbers by value: the file's writer may turn `1e-07` into `1e-7` and a very large integer into a float. */
 function isSame(old: Json | undefined, value: Json | undefined): boolean {
-  if (isLosslessNumber(old) && isLosslessNumber(value)) {
-    const areInts = [old, value].every((number) => /^-?\d+$/.test(number.value));
+  if (isNumber(old) && isNumber(value)) {
+    const areInts = [old, value].every((number) => /^-?\d+$/.test(number.text));
     return areInts
-      ? BigInt(old.value) === BigInt(value.value)
-      : Number(old.value) === Number(value.value);
+      ? BigInt(old.text) === BigInt(value.text)
+      : Number(old.text) === Number(value.text);
   }
   if (Array.isArray(old) && Array.isArray(value)) return old.length === value.length;
   return old === value;

@@ -1,6 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, jsonNumber, numberOf, parseJson } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, jsonNumber, numberOf, parseJson } from '../json/exact.js';
 import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { membersOf, objectText } from '../../src/platform/json/members.js';
 import { isTruthy } from '../rows/prompt.js';

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json } from '../json/exact.js';
+import { isNumber, isObject } from '../json/exact.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
 import { byKey } from '../row.js';
@@ -21,8 +20,8 @@ export function rowsSha256(rows: readonly GymRow[]): string {
 
 /** One text for all notations of a value. */
 function plainText(value: Json): string {
-  if (isLosslessNumber(value)) {
-    const text = value.value;
+  if (isNumber(value)) {
+    const { text } = value;
     return /^-?\d+$/.test(text) ? BigInt(text).toString() : String(Number(text));
   }
   if (Array.isArray(value)) return `[${value.map(plainText).join(',')}]`;

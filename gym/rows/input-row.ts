@@ -1,6 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, parseJson } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, parseJson } from '../json/exact.js';
 import { preview } from '../../src/model/problems.js';
 
 /** A line of a data set; `where` names file and line in errors. A blank line is not a row, as in upstream. */

@@ -1,20 +1,14 @@
 import { describeError } from '../../src/platform/errors.js';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import {
-  formatJson,
-  isObject,
-  jsonNumber,
-  numberOf,
-  parseJson,
-} from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { formatJson, isObject, jsonNumber, numberOf, parseJson } from '../json/exact.js';
 import { filtered } from '../../src/platform/json/order.js';
 import { linesOf } from '../../src/platform/lines.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { parseInputRow } from './input-row.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
-import { dumpJson } from '../../src/platform/python/json.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import { dumpJson } from '../python/json.js';
+import { reprOf } from '../python/repr.js';
 import type { GymRow } from '../row.js';
 import { notFound, resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';

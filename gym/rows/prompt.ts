@@ -1,8 +1,8 @@
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, numberOf } from '../json/exact.js';
 import { namesOf } from '../../src/platform/json/order.js';
-import { formatMap, MissingField } from '../../src/platform/python/format-map.js';
-import { reprOf } from '../../src/platform/python/repr.js';
+import { formatMap, MissingField } from '../python/format-map.js';
+import { reprOf } from '../python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';

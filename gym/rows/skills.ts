@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject } from '../json/exact.js';
 import { isTruthy } from './prompt.js';
-import { reprOf, strOf } from '../../src/platform/python/repr.js';
+import { reprOf, strOf } from '../python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';

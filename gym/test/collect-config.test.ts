@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { parseAggregate, parseCollect, parseE2E, parseProfile } from '../config/collect-config.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
-import { formatJson } from '../../src/platform/json/lossless.js';
+import { formatJson } from '../json/exact.js';
 import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 

@@ -1,10 +1,10 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../src/platform/json/lossless.js';
+import { isNumber } from '../json/exact.js';
+import type { Json } from '../json/exact.js';
 
 /** For deep comparison: integers by all their digits, floats by value and as floats (`1.0` is no `1`), keys in any order. */
 export function comparable(value: Json): unknown {
-  if (isLosslessNumber(value)) {
-    const text = value.value;
+  if (isNumber(value)) {
+    const { text } = value;
     return /^-?\d+$/.test(text) ? BigInt(text) : { float: Number(text) };
   }
   if (Array.isArray(value)) return value.map(comparable);

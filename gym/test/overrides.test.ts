@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { mergeConfigs, parseOverrides } from '../config/overrides.js';
-import type { Json } from '../../src/platform/json/lossless.js';
-import { formatJson, isObject, parseJson } from '../../src/platform/json/lossless.js';
+import type { Json } from '../json/exact.js';
+import { formatJson, isObject, parseJson } from '../json/exact.js';
 import { comparable } from './golden-values.js';
 
 const RECORDED = parseJson(

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { formatJson, parseJson } from '../json/exact.js';
 import { maxAttempts } from '../collection/collect.js';
 import type { Resumed } from '../resume/load-from-cache.js';
 import { loadFromCache, readMaterialized } from '../resume/load-from-cache.js';

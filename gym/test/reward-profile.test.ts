@@ -7,7 +7,7 @@ import {
   parseJson,
   type Json,
   type JsonObject,
-} from '../../src/platform/json/lossless.js';
+} from '../json/exact.js';
 import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { assertClose } from './metrics/close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt, plain } from './metrics/goldens.js';

@@ -1,5 +1,5 @@
-import { isObject, parseJson } from '../../src/platform/json/lossless.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, parseJson } from '../json/exact.js';
+import type { JsonObject } from '../json/exact.js';
 import type { GymRow } from '../row.js';
 
 /** A row as it is materialised; `with` are fields beside its keys, as JSON. */

@@ -1,6 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
-import type { JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject as isMapping } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
+import { isObject as isMapping } from '../json/exact.js';
 
 /** A value of a metric; objects and lists are not exported. */
 export type Scalar = number | boolean | string;

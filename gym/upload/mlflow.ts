@@ -1,9 +1,8 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { formatJson, isObject } from '../../src/platform/json/lossless.js';
-import { readJson } from '../../src/platform/json/kept.js';
-import { strOf } from '../../src/platform/python/repr.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { formatJson, isObject } from '../json/exact.js';
+import { strOf } from '../python/repr.js';
 import type { Answer, Exchange } from '../../src/platform/http/client.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
 import { shortened } from '../../src/platform/errors.js';
@@ -139,7 +138,7 @@ function createCalls({ url, token }: MlflowSettings, signal: AbortSignal): Calls
 function answered({ status, text }: Answer, request: string): unknown {
   if (status < 200 || status >= 300)
     throw new Refused(`${request} answered ${status}: ${shortened(text, 300)}`, status);
-  return text.trim() === '' ? {} : readJson(text);
+  return text.trim() === '' ? {} : JSON.parse(text);
 }
 
 /** Another collection may create it at the same time. */

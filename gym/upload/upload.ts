@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../src/platform/json/lossless.js';
-import { isObject, numberOf, parseJson } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../json/exact.js';
+import { isObject, numberOf, parseJson } from '../json/exact.js';
 import { textsOf } from '../../src/platform/lines.js';
 import type { Members } from '../../src/platform/json/members.js';
 import { itemsOf, membersOf, objectText } from '../../src/platform/json/members.js';

@@ -1,8 +1,8 @@
-import type { ForeignObject } from '../model/foreign-object.js';
+import { type ForeignObject, membersIn } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
-import { KeptJson, plainOf, readJson, writeJson } from '../platform/json/kept.js';
+import { KeptJson, plainOf } from '../platform/json/kept.js';
 import { firstLostNumber } from '../platform/json/losses.js';
-import { membersOf, objectText } from '../platform/json/members.js';
+import { type Members, objectText } from '../platform/json/members.js';
 import type {
   Environment,
   ExactEnvironment,
@@ -21,22 +21,18 @@ export function withPlainMetadata(environment: Environment, name: string): Exact
   return {
     ...environment,
     async step({ message_log, metadata }, context) {
-      const given = read(metadata);
-      // Before the environment may change what it was given.
-      const text = metadata instanceof KeptJson ? writeJson(given) : null;
       const { metadata: returned = null, ...answer } = await environment.step(
-        { message_log, metadata: given },
+        { message_log, metadata: read(metadata) },
         context,
       );
-      return { ...answer, metadata: returned && asGiven(returned, { kept: metadata, text }) };
+      return { ...answer, metadata: returned && asGiven(returned, metadata) };
     },
     ...(environment.begin && {
       async begin({ message_log, metadata }, context) {
-        const given = read(metadata);
-        const text = metadata instanceof KeptJson ? writeJson(given) : null;
-        const begun = await environment.begin?.({ message_log, metadata: given }, context);
+        const given = { message_log, metadata: read(metadata) };
+        const begun = await environment.begin?.(given, context);
         if (begun === undefined || begun === null) return null;
-        return { ...begun, metadata: asGiven(begun.metadata, { kept: metadata, text }) };
+        return { ...begun, metadata: asGiven(begun.metadata, metadata) };
       },
     }),
     ...(environment.end && {
@@ -71,25 +67,23 @@ function numberProblem(metadata: ForeignObject): Problem[] | null {
   return [{ where: lost.path.join('.'), what }];
 }
 
-/** `text`: of what the environment was given, if it was given another form of `kept`. */
-function asGiven(
-  returned: Metadata,
-  { kept, text }: { kept: ForeignObject; text: string | null },
-): ForeignObject {
-  if (!(kept instanceof KeptJson) || text === null) return returned;
-  const now = writeJson(returned);
-  if (now === text) return kept;
-  const [exact, given, fields] = [kept.text, text, now].map(membersOf);
-  if (!exact || !given || !fields) return returned;
-  const inOrder = new Set([
-    ...[...exact.keys()].filter((name) => fields.has(name)),
-    ...fields.keys(),
-  ]);
-  const merged = Array.from(inOrder, (name): [string, string] => {
-    const field = fields.get(name) ?? 'null';
-    return [name, given.get(name) === field ? (exact.get(name) ?? field) : field];
-  });
-  return readJson(objectText(merged)) as ForeignObject;
+/** Fields that the environment returns as it was given them stand as they came, and where they came. */
+function asGiven(returned: Metadata, came: ForeignObject): ForeignObject {
+  let fields: Members;
+  try {
+    fields = membersIn(returned);
+  } catch {
+    // What JSON cannot hold: the journal refuses it.
+    return returned;
+  }
+  const given = membersIn(plainOf(came));
+  const merged = new Map<string, string>();
+  for (const [name, text] of membersIn(came)) {
+    const field = fields.get(name);
+    if (field !== undefined) merged.set(name, field === given.get(name) ? text : field);
+  }
+  for (const [name, field] of fields) if (!merged.has(name)) merged.set(name, field);
+  return new KeptJson(objectText(merged));
 }
 
 async function* plainRollouts(

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { KeptJson, readJson, writeJson } from '../platform/json/kept.js';
-import { membersOf, objectText } from '../platform/json/members.js';
+import { type Members, membersOf, objectText } from '../platform/json/members.js';
 import { isRecord } from '../platform/json/object.js';
 import { recordOf } from './untrusted.js';
 
-/** An object of others: plain, or its text if JavaScript would lose something of it. */
+/** An object of others is its text. One that this project makes may be plain. */
 export type ForeignObject = Record<string, unknown> | KeptJson;
 
 export const isForeignObject = (value: unknown): value is ForeignObject =>
@@ -37,37 +37,26 @@ function namesIn(kept: KeptJson): unknown {
     : Object.fromEntries([...members.keys()].map((name) => [name, 0]));
 }
 
-/** The field of a foreign object. */
-export function fieldIn(object: ForeignObject, name: string): unknown {
-  if (!(object instanceof KeptJson)) return Object.hasOwn(object, name) ? object[name] : undefined;
-  const text = membersOf(object.text)?.get(name);
+/** The texts of its fields. */
+export const membersIn = (object: ForeignObject): Members =>
+  membersOf(writeJson(object)) ?? new Map<string, string>();
+
+/** The field of a foreign object; undefined: it has none, or is no object. */
+export function fieldIn(object: unknown, name: string): unknown {
+  const text = isForeignObject(object) ? membersIn(object).get(name) : undefined;
   return text === undefined ? undefined : readJson(text);
 }
 
-/** All fields of a foreign object: those that would lose something as text. */
 export const fieldsIn = (object: ForeignObject): Record<string, unknown> =>
-  object instanceof KeptJson
-    ? Object.fromEntries(
-        Array.from(membersOf(object.text) ?? [], ([name, text]) => [name, readJson(text)]),
-      )
-    : object;
+  Object.fromEntries(Array.from(membersIn(object), ([name, text]) => [name, readJson(text)]));
 
 /** The object with another value of a field, at its place or at the end. */
 export const withField = (
   object: ForeignObject,
   { name, value }: { name: string; value: unknown },
-): ForeignObject =>
-  object instanceof KeptJson
-    ? new KeptJson(objectText((membersOf(object.text) ?? new Map()).set(name, writeJson(value))))
-    : { ...object, [name]: value };
+): ForeignObject => new KeptJson(objectText(membersIn(object).set(name, writeJson(value))));
 
 export function withoutField(object: ForeignObject, name: string): ForeignObject {
-  if (object instanceof KeptJson) {
-    const members = membersOf(object.text);
-    return members?.delete(name) === true
-      ? (readJson(objectText(members)) as ForeignObject)
-      : object;
-  }
-  if (!(name in object)) return object;
-  return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
+  const members = membersIn(object);
+  return members.delete(name) ? new KeptJson(objectText(members)) : object;
 }

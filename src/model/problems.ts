@@ -2,8 +2,7 @@ import type { z } from 'zod';
 import { withoutSecrets } from '../platform/secrets.js';
 import { Fault } from './faults.js';
 import { cutToBytes } from '../platform/utf8.js';
-import { isLosslessNumber } from 'lossless-json';
-import { KeptJson, writeJson } from '../platform/json/kept.js';
+import { writeJson } from '../platform/json/kept.js';
 import { plainLine } from '../platform/plain.js';
 import { undecodableProblem } from './workflow-safe/undecodable.js';
 
@@ -78,23 +77,10 @@ export function textOf(value: unknown): string {
   try {
     if (value === undefined || typeof value === 'function' || typeof value === 'symbol')
       return String(value);
-    const text = writeJson(value);
-    return text.includes(INSIDE) ? writeJson(withoutInsides(value)) : text;
+    return writeJson(value);
   } catch {
     return Object.prototype.toString.call(value);
   }
-}
-
-/** A number that keeps its text (`lossless.ts`) is an object, whose inside tells people nothing. */
-const INSIDE = '"isLosslessNumber":true';
-
-function withoutInsides(value: unknown): unknown {
-  if (isLosslessNumber(value)) return new KeptJson(value.value);
-  if (Array.isArray(value)) return value.map(withoutInsides);
-  if (typeof value !== 'object' || value === null || value instanceof KeptJson) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, withoutInsides(member)]),
-  );
 }
 
 /** One problem is one line, even if it quotes newlines. */

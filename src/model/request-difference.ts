@@ -1,5 +1,6 @@
 import { KeptJson, writeJson } from '../platform/json/kept.js';
 import { BatchRequest } from './batch-request.js';
+import { fieldsIn, isForeignObject } from './foreign-object.js';
 import { invalidBatchRequest, preview } from './problems.js';
 import { problemsWithHints } from './unknown-fields.js';
 
@@ -12,29 +13,22 @@ export interface Difference {
 
 /** Depth first, in the order of the schema's fields. */
 export function firstDifference(before: unknown, now: unknown): Difference | null {
-  if (
-    !isText(before) &&
-    !isText(now) &&
-    isObject(before) &&
-    isObject(now) &&
-    Array.isArray(before) === Array.isArray(now)
-  ) {
-    for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
-      const inner = firstDifference(before[key], now[key]);
-      if (inner !== null)
-        return { ...inner, where: inner.where === '' ? key : `${key}.${inner.where}` };
-    }
-    return null;
+  const [old, own] = [fieldsOf(before), fieldsOf(now)];
+  if (old === null || own === null || Array.isArray(old) !== Array.isArray(own))
+    return writeJson(before) === writeJson(now) ? null : { where: '', before, now };
+  for (const key of new Set([...Object.keys(old), ...Object.keys(own)])) {
+    const inner = firstDifference(old[key], own[key]);
+    if (inner !== null)
+      return { ...inner, where: inner.where === '' ? key : `${key}.${inner.where}` };
   }
-  return isSame(before, now) ? null : { where: '', before, now };
+  return null;
 }
 
-const isSame = (before: unknown, now: unknown): boolean => writeJson(before) === writeJson(now);
-
-const isText = (value: unknown): boolean => value instanceof KeptJson;
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null;
+/** null: a value without fields, or a list of others. */
+function fieldsOf(value: unknown): Record<string, unknown> | null {
+  if (value instanceof KeptJson) return isForeignObject(value) ? fieldsIn(value) : null;
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;
+}
 
 /**
  * How our batch request differs from the one that its id names, with the defaults of both filled in; null: it is the

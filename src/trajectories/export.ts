@@ -5,15 +5,22 @@ import { arrowRows } from '../model/results/arrow/rows.js';
 import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Formats } from '../model/results/arrow/formats.js';
 import type { Row } from '../model/results/row.js';
+import { ROW_COLUMNS, STREAM_COLUMNS } from '../model/sample.js';
+import { IN_SAMPLES } from '../model/workflow-safe/foreign.js';
 import { whyNoJson } from '../platform/json/fault-place.js';
 import { replaceFile } from '../platform/files.js';
-import { readJson } from '../platform/json/kept.js';
+import { type ForeignMembers, readJson } from '../platform/json/kept.js';
 import { END, HEAD } from './arrow/batches.js';
 import { packing } from './arrow/packing.js';
 import { storing } from './storing.js';
 
 /** Foreign data in a row: what only this project writes is plain. */
-const IN_ROWS = { message_log: null, sequences: null, '*': 'all' } as const;
+const IN_ROWS: ForeignMembers = {
+  ...IN_SAMPLES,
+  ...Object.fromEntries([...ROW_COLUMNS, ...STREAM_COLUMNS].map((name) => [name, null])),
+  program_end: { metadata: 'all' },
+  agent_result: 'all',
+};
 
 /**
  * Writes the lines of rollouts.jsonl into a file of either form, which has all of them or does not exist. `completed`:

@@ -7,6 +7,7 @@ import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 const a = author('');
 const MIB = 2 ** 20;
@@ -53,7 +54,7 @@ describe('what an environment leaves with a rollout', () => {
   test('is more where the sample brought as much', async (t) => {
     const { error, trajectory } = await stepped(t, { answer: { metadata: large }, state: large });
     assert.equal(error, undefined);
-    assert.deepEqual(trajectory.extra_env_info, large);
+    assert.deepEqual(plainOf(trajectory.extra_env_info), large);
   });
 
   test('is no more text than any context takes, in all turns together', async (t) => {
@@ -69,7 +70,7 @@ describe('what an environment leaves with a rollout', () => {
     const answer = { metadata: { moves: 2 } };
     const { trajectory } = await stepped(t, { answer, before: ['first'] });
     assert.deepEqual(
-      trajectory.turns.map(({ observation }) => observation.metadata),
+      trajectory.turns.map(({ observation }) => plainOf(observation.metadata)),
       [null, { moves: 2 }],
     );
   });
@@ -84,5 +85,5 @@ test('half a character of an answer becomes U+FFFD, wherever it occurs', () => {
   };
   const { message, metadata } = journalled(said, 'odd');
   assert.equal(message?.content, 'a\ufffdb \\ud800 \\\ufffd😀 \ufffd\ufffd');
-  assert.deepEqual(metadata, { 'k\ufffd': ['\ufffd', '\\'] });
+  assert.deepEqual(plainOf(metadata), { 'k\ufffd': ['\ufffd', '\\'] });
 });

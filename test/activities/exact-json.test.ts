@@ -102,7 +102,7 @@ describe('a request', () => {
     assert.equal((await plan())?.continued, true);
     const result = await bench.result('closeBatch', { batch_id: BATCH, stopped: true });
     assert.deepEqual(result.metadata, readJson(metadata));
-    assert.match(await readFile(result.files.metrics, 'utf8'), /"id":9223372036854775783/);
+    assert.match(await readFile(result.files.metrics, 'utf8'), /"id": 9223372036854775783/);
     const row = membersOf(await readFile(result.files.failures, 'utf8'));
     assert.deepEqual(
       [row?.get('extra_env_info'), row?.get('column'), row?.get('loss_multiplier')],

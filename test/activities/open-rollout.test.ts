@@ -10,7 +10,9 @@ import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
-import { eventually } from '../harness/waiting.js';
+import { eventually } from '../../lab/bed/waiting.js';
+import { plainly } from '../fakes/plainly.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 async function planned(
   t: Parameters<typeof activityBench>[0],
@@ -68,7 +70,7 @@ describe('a rollout that starts', () => {
     });
     const { start, context_ids } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(context_ids, [...idsOf('usergo'), 7001, 7002]);
-    assert.deepEqual(start?.settings, {
+    assert.deepEqual(plainly(start?.settings), {
       generation: requestOf({ generation: { model: 'policy', observation_format: 'chat' } })
         .generation,
       model: 'policy',
@@ -95,12 +97,15 @@ describe('a rollout that starts', () => {
     const bench = await planned(t, { sample: sampleOf('go', columns) });
     await bench.result('openRollout', REF);
     const { start } = await bench.elsewhere().readTrajectory(REF);
-    assert.deepEqual([start?.extra_env_info, start?.stop_strings], [{ board: [1] }, ['x']]);
+    assert.deepEqual(
+      [plainOf(start?.extra_env_info), start?.stop_strings],
+      [{ board: [1] }, ['x']],
+    );
     const bare = await planned(t, {});
     await bare.result('openRollout', REF);
     const line = (await bare.elsewhere().readTrajectory(REF)).start;
     assert.ok(line !== null && !('stop_strings' in line));
-    assert.deepEqual(line.extra_env_info, {});
+    assert.deepEqual(plainOf(line.extra_env_info), {});
   });
 
   test('with max_rollout_turns 0 has ended before its first turn', async (t) => {

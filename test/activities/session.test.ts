@@ -12,6 +12,7 @@ import { REF, sampleOf } from '../fakes/temporary-store.js';
 
 import { away, finish, kindsOf, lost, planned, read } from '../fakes/sessions.js';
 import type { Given } from '../fakes/sessions.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 describe('a rollout that starts in an environment with sessions', () => {
   test('has what the session begins with behind its prompt, and its state', async (t) => {
     const bench = await planned(t);
@@ -21,7 +22,7 @@ describe('a rollout that starts in an environment with sessions', () => {
       start?.prompt.map(({ content }) => content),
       ['go', 'now'],
     );
-    assert.deepEqual(extra_env_info, { level: 1, [SESSION_KEY]: 1 });
+    assert.deepEqual(plainOf(extra_env_info), { level: 1, [SESSION_KEY]: 1 });
     assert.deepEqual(bench.sessions.begun, [{ key: 'batch/0-0/begin-0', metadata: { level: 1 } }]);
     assert.equal(session.lives, 1);
   });

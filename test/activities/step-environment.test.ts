@@ -13,6 +13,7 @@ import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 const a = author('');
 
@@ -110,7 +111,7 @@ describe('a step', () => {
     const observation = turns[0]?.observation;
     assert.deepEqual(observation?.message, { role: 'tool', content: 'that way' });
     assert.deepEqual(observation.token_ids, idsOf('that way'));
-    assert.deepEqual([extra_env_info, stop_strings], [{ state: 'next' }, ['stop']]);
+    assert.deepEqual([plainOf(extra_env_info), stop_strings], [{ state: 'next' }, ['stop']]);
     assert.ok(observation.step_s >= 0 && observation.step_s < 10);
   });
 

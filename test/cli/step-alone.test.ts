@@ -5,6 +5,7 @@ import { createGymnasium } from '../../src/environments/gymnasium/environment.js
 import { GymnasiumSettings } from '../../src/environments/gymnasium/settings.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { startGymnasiumServer } from '../servers/gymnasium-server.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 const context = { idempotency_key: 'step/0-0/0', signal: new AbortController().signal };
 const log = [
@@ -24,7 +25,7 @@ describe('a step by itself', () => {
     });
     const metadata = { answers: ['one', 'two'] };
     const answer = await stepAlone(environment, { log, metadata, ...context });
-    assert.deepEqual([answer.reward, answer.metadata], [1, metadata]);
+    assert.deepEqual([answer.reward, plainOf(answer.metadata)], [1, metadata]);
     server.trouble.push({ status: 422, body: { detail: 'no' } });
     await assert.rejects(stepAlone(environment, { log, metadata, ...context }));
     assert.deepEqual(

@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parseLine } from '../../src/cli/step/line.js';
 import { checkColumns } from '../../src/model/sample-columns.js';
-import { writeJson } from '../../src/platform/json/kept.js';
+import { writeJson, plainOf } from '../../src/platform/json/kept.js';
 import { faultOf } from '../fakes/temporary-store.js';
 
 const user = { role: 'user', content: '1 + 1?' };
 const assistant = { role: 'assistant', content: '2' };
 const environment = { role: 'environment', content: 'Correct.' };
 
-const parse = (line: unknown, answer: string | null = null) =>
-  parseLine(JSON.stringify(line), { number: 7, answer, columns: null });
+const parse = (line: unknown, answer: string | null = null) => {
+  const parsed = parseLine(JSON.stringify(line), { number: 7, answer, columns: null });
+  return { ...parsed, metadata: plainOf(parsed.metadata) };
+};
 
 const mapped = (text: string, pairs: Record<string, string>) =>
   parseLine(text, { number: 7, answer: '2', columns: checkColumns(Object.entries(pairs)) });

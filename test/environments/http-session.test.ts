@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { answer, startServer, type Handler } from './loopback-server.js';
+import { KeptJson } from '../../src/platform/json/kept.js';
 
 const { signal } = new AbortController();
 
@@ -17,7 +18,7 @@ describe('a session over HTTP', () => {
   test('begins with the sample and ends with the state, under keys that every attempt shares', async () => {
     const { environment, received } = await serve(answer(200, { metadata: { handle: 7 } }));
     const begun = await environment.begin?.(sample, keyed('b/0-0/begin-1'));
-    assert.deepEqual(begun, { messages: [], metadata: { handle: 7 } });
+    assert.deepEqual(begun, { messages: [], metadata: new KeptJson('{"handle":7}') });
     assert.equal(await environment.end?.({ handle: 7 }, keyed('b/0-0/end-1')), true);
     assert.deepEqual(
       received.map(({ url, headers, body }) => [url, headers['idempotency-key'], body]),

@@ -8,6 +8,8 @@ import type { ExactEnvironment } from '../../src/environments/environment.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { traceIn } from '../../src/platform/errors.js';
 import { bareContext } from '../fakes/environment-context.js';
+import { plainOf } from '../../src/platform/json/kept.js';
+import { plainly } from '../fakes/plainly.js';
 
 interface Given {
   source: string;
@@ -70,7 +72,7 @@ describe('an environment of kind module', () => {
       answers: ['x'],
     }) };`;
     const environment = await make(t, { source, file: 'mine.mjs' });
-    assert.deepEqual(await step(environment), {
+    assert.deepEqual(plainly(await step(environment)), {
       observation: { role: 'tool', content: 'hi0' },
       metadata: { left: 0 },
       next_stop_strings: null,
@@ -149,7 +151,8 @@ export default { stepOne: () => inner(way) };`;
     const { signal } = new AbortController();
     const sample = { message_log: [], metadata: { left: 1 } };
     const begun = await environment.begin?.(sample, { idempotency_key: 'b/0-0/begin-2', signal });
-    assert.deepEqual(begun, { messages: [], metadata: { left: 1, at: 'b/0-0/2' } });
+    assert.deepEqual(begun?.messages, []);
+    assert.deepEqual(plainOf(begun.metadata), { left: 1, at: 'b/0-0/2' });
     const ending = { idempotency_key: 'b/0-0/end-2', signal };
     assert.equal(await environment.end?.({ left: 1 }, ending), true);
     await assert.rejects(environment.end!({ left: 1 }, ending), /none/);
@@ -173,7 +176,7 @@ export default { stepOne: () => inner(way) };`;
         { message_log: [], metadata: {} },
         names('b/0-0/begin-2'),
       );
-      assert.deepEqual(begun?.metadata, { at: `b/0-0/2/${deployment}` });
+      assert.deepEqual(plainOf(begun?.metadata), { at: `b/0-0/2/${deployment}` });
       const turn = { message_log: [], metadata: {} };
       const { observation } = await environment.step(turn, names('b/0-0/0'));
       assert.equal(observation?.content, `b/0-0/0 of ${deployment}`);

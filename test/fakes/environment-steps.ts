@@ -9,6 +9,7 @@ import type {
 } from '../../src/environments/environment.js';
 import { faultOf } from '../harness/fault-of.js';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 export const CONTEXT = {
   idempotency_key: 'batch/0-0/0',
@@ -34,7 +35,7 @@ export async function stepEach(
   const answers = await Promise.all<TurnAnswer<ForeignObject>>(steps);
   return {
     observations: answers.map(({ observation }) => observation),
-    metadata: answers.map((answer) => answer.metadata ?? null),
+    metadata: answers.map((answer) => plainOf(answer.metadata) ?? null),
     next_stop_strings: answers.map((answer) => answer.next_stop_strings ?? null),
     rewards: answers.map(({ reward }) => reward),
     terminateds: answers.map(({ terminated }) => terminated),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Environment, Metadata, Turn } from '../../src/environments/environment.js';
 import type { Content } from '../../src/model/content.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 /** An environment that plays a script, one answer per step, and fails loudly when the script runs out. */
 
@@ -30,7 +31,8 @@ export function scriptedEnvironment(
       assert.equal(unscripted, 0, 'more was stepped than the script has');
       assert.equal(left.length, 0, `${left.length} answers were not asked for`);
     },
-    step: (turn, { idempotency_key }) => {
+    step: ({ message_log, metadata: state }, { idempotency_key }) => {
+      const turn = { message_log, metadata: plainOf(state) };
       steps.push({ ...structuredClone(turn), idempotency_key });
       const answer = left.shift();
       if (answer === undefined) {

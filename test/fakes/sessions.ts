@@ -9,6 +9,7 @@ import { scriptedEnvironment } from './scripted-environment.js';
 import type { ScriptedReply } from './scripted-service.js';
 import { scriptedService } from './scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from './temporary-store.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 /** An environment with sessions: it numbers them, and records which it ended. */
 export interface Sessions extends ScriptedEnvironment {
@@ -52,7 +53,8 @@ function sessionsOf({
   const deployments: Sessions['deployments'] = [];
   const sessions: Environment = {
     steps_once: true,
-    begin: ({ metadata }, { idempotency_key: key, deployment }) => {
+    begin: ({ metadata: given }, { idempotency_key: key, deployment }) => {
+      const metadata = plainOf(given);
       begun.push({ key, metadata });
       deployments.push(['begin', deployment]);
       const failure = failures.begin.shift();
@@ -64,7 +66,7 @@ function sessionsOf({
       });
     },
     end: (metadata, { idempotency_key, deployment }) => {
-      ended.push(metadata[SESSION_KEY]);
+      ended.push(plainOf(metadata)[SESSION_KEY]);
       deployments.push(['end', deployment]);
       end_keys.push(idempotency_key);
       const failure = failures.end.shift();

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { hashedInTurns, hashedRequest, meaningOfJson } from '../../src/gateway/request/meaning.js';
 import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
-import { KeptJson, readJson } from '../../src/platform/json/kept.js';
+import { KeptJson } from '../../src/platform/json/kept.js';
 
 const tools = [{ type: 'function', function: { name: 'ls' } }];
 const request = (given: Partial<AgentRequest> = {}): AgentRequest => ({
@@ -86,10 +86,8 @@ test('JSON means the same however it is written', () => {
   const json = fc.json({ maxDepth: 4 });
   fc.assert(
     fc.property(json, fc.constantFrom(0, 1, 2), (text, indent) => {
-      const value = readJson(text);
-      if (value instanceof KeptJson) return;
+      const value: unknown = JSON.parse(text);
       assert.equal(meaningOfJson(JSON.stringify(value, null, indent)), meaningOfJson(text));
-      // As text that JavaScript would lose something of, and as a plain value.
       const kept = `[${text},9007199254740993]`;
       assert.equal(meaningOfJson(kept), `[${meaningOfJson(text)},9007199254740993]`);
     }),

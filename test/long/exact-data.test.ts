@@ -134,7 +134,10 @@ describe('data of others', () => {
     await outputOf(['result', ID, '--json', ...at]);
     const { code, output } = await start(OTHER);
     assert.equal(code, 1, output);
-    assert.match(output, /has another request: metadata: .*775783.* there, .*775784.* here/);
+    assert.match(
+      output,
+      /has another request: metadata\.id: 9223372036854775783 there, 9223372036854775784 here/,
+    );
   });
 
   test('is what Python reads of it', { skip: NO_PYTHON }, async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { act, parseAction } from '../../src/environments/sliding-puzzle/actions.js';
-import { formatMap } from '../../src/platform/python/format-map.js';
+import { formatMap } from '../../gym/python/format-map.js';
 import { parseFloatText, parseIntText } from '../../src/platform/python/numbers.js';
 import { isDigits } from '../../src/platform/python/text.js';
 import { processorTime_ms } from '../harness/processor-time.js';

@@ -10,6 +10,8 @@ import { Sample } from '../../src/model/sample.js';
 import { naturalEnd, nextStep } from '../../src/model/turn/stop-rules.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
+import { plainOf } from '../../src/platform/json/kept.js';
+import { plainly } from '../fakes/plainly.js';
 
 const INFO = {
   agent: 'simple_agent',
@@ -191,7 +193,7 @@ describe('the lines of an agent', () => {
     a.fault({ uncounted: true }),
   ]) {
     test(`of kind ${line.kind} are read as they were written`, () => {
-      assert.deepEqual(parseLine(JSON.stringify(line)), line);
+      assert.deepEqual(plainly(parseLine(JSON.stringify(line))), line);
     });
   }
 
@@ -303,7 +305,10 @@ describe('the row of a rollout that an agent played', () => {
     const row = rowOf(trajectory);
     const { agent_result, total_reward, total_tokens, terminated, message_log, timing } = row;
     assert.deepEqual(
-      { agent_result, total_reward, total_tokens, terminated, message_log, step_s: timing.step_s },
+      {
+        agent_result: plainOf(agent_result),
+        ...{ total_reward, total_tokens, terminated, message_log, step_s: timing.step_s },
+      },
       {
         agent_result: { reward: 0.5, x: [1] },
         total_reward: 0.5,
@@ -355,7 +360,7 @@ describe('the row of a rollout that an agent played', () => {
       [2, 3, 1, 2, [{ start: 0, end: 3, version: null }], undefined],
     );
     const types = [{ type: 'message' }, { type: 'function_call_output' }, { type: 'message' }];
-    assert.deepEqual(row.agent_result, { reward: 1, response: { output: types } });
+    assert.deepEqual(plainOf(row.agent_result), { reward: 1, response: { output: types } });
     assert.equal(toSummary(row, trajectory).max_gen_tokens, 2);
   });
 
@@ -378,7 +383,10 @@ describe('the row of a rollout that an agent played', () => {
 
   test('that failed has what the agent said, and no reward', () => {
     const row = rowOf(fold(a.run({ attempt: 2 }), { ...judged, reward: 1 }, failed));
-    assert.deepEqual([row.agent_result, row.total_reward, row.terminated], [{ x: 1 }, 0, false]);
+    assert.deepEqual(
+      [plainOf(row.agent_result), row.total_reward, row.terminated],
+      [{ x: 1 }, 0, false],
+    );
     assert.equal(row.failure?.message, 'lost');
   });
 

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { placedInfo, unstamped } from '../../src/model/agent/placed-row.js';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import { GENERATION } from '../fakes/journal-lines.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 const ROW =
   '{"_ng_task_index": 3, "_ng_rollout_index":1,"big":9007199254740993,"f":1.0,"2":0,"1":0,"responses_create_params":{"input":"x","max_output_tokens":100}}';
@@ -12,8 +13,7 @@ const none = { repeat: 0, group: null, sampling: null };
 const placed = (
   given: Partial<Parameters<typeof placedInfo>[1]>,
   row = ROW,
-): Record<string, unknown> =>
-  placedInfo(info(row), { ...none, ...given }) as Record<string, unknown>;
+): Record<string, unknown> => plainOf(placedInfo(info(row), { ...none, ...given }));
 
 describe("a row of NeMo Gym's, as one rollout plays it", () => {
   test('is the text that the sample has, where nothing changes it', () => {

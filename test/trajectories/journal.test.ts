@@ -6,6 +6,7 @@ import { author, entryOf } from '../fakes/journal-lines.js';
 import { onEachStore } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { plainOf } from '../../src/platform/json/kept.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -196,7 +197,7 @@ onEachStore((open) => {
       const metadata = { zero: -0, gone: undefined, nan: Number.NaN };
       await journal.append(entryOf(a.observation({ metadata })));
       await journal.commit();
-      assert.deepEqual(journal.trajectory.extra_env_info, { zero: 0, nan: null });
+      assert.deepEqual(plainOf(journal.trajectory.extra_env_info), { zero: 0, nan: null });
       assert.deepEqual(await elsewhere().readTrajectory(REF), journal.trajectory);
     });
   });

@@ -1,5 +1,5 @@
-import type { Json } from '../../../src/platform/json/lossless.js';
-import { formatJson, jsonNumber, parseJson } from '../../../src/platform/json/lossless.js';
+import type { Json } from '../../json/exact.js';
+import { formatJson, jsonNumber, parseJson } from '../../json/exact.js';
 import type { Members } from '../../../src/platform/json/members.js';
 import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import {

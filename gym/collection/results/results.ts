@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../../src/platform/json/lossless.js';
-import { isObject, parseJson } from '../../../src/platform/json/lossless.js';
+import type { JsonObject } from '../../json/exact.js';
+import { isObject, parseJson } from '../../json/exact.js';
 import { textsOf } from '../../../src/platform/lines.js';
 import type { CollectionFiles } from '../files.js';
 import type { RowKey } from '../../row.js';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { formatJson } from '../../../src/platform/json/lossless.js';
+import { formatJson } from '../../json/exact.js';
 import { filtered } from '../../../src/platform/json/order.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
 import { storedName } from '../../../src/trajectories/places.js';

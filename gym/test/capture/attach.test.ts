@@ -7,8 +7,8 @@ import { createCaptures } from '../../capture/captures.js';
 import { captureDir, createCaptureStore } from '../../capture/capture-store.js';
 import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import type { GymRow } from '../../row.js';
-import type { JsonObject } from '../../../src/platform/json/lossless.js';
-import { formatJson, isObject, numberOf, parseJson } from '../../../src/platform/json/lossless.js';
+import type { JsonObject } from '../../json/exact.js';
+import { formatJson, isObject, numberOf, parseJson } from '../../json/exact.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';
 

@@ -9,7 +9,7 @@ import { createCaptureStore } from '../../capture/capture-store.js';
 import { trajectoryRecord } from '../../capture/trajectory.js';
 import { membersOf, objectText, type Members } from '../../../src/platform/json/members.js';
 import type { GymRow } from '../../row.js';
-import { formatJson, parseJson } from '../../../src/platform/json/lossless.js';
+import { formatJson, parseJson } from '../../json/exact.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';
 
 /** Agents and model servers say what they like: it may cost their own row, and nothing else. */

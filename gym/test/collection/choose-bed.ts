@@ -13,7 +13,7 @@ import { collectionFiles } from '../../collection/files.js';
 import type { BatchClient } from '../../../src/client/batch-client.js';
 import { createScreen } from '../../../src/client/screen.js';
 import { BatchRequest } from '../../../src/model/batch-request.js';
-import { parseJson } from '../../../src/platform/json/lossless.js';
+import { parseJson } from '../../json/exact.js';
 import { createFileStore } from '../../../src/trajectories/files/file-store.js';
 import { writeInput } from '../harness/collection-files.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { materializedLine } from '../../rows/materialize.js';
-import { parseJson } from '../../../src/platform/json/lossless.js';
+import { parseJson } from '../../json/exact.js';
 import { readRows, writeInput } from '../harness/collection-files.js';
 import { RESUME, bed, good } from './choose-bed.js';
 

@@ -8,7 +8,7 @@ import type { Played } from '../../collection/follow/play.js';
 import { RolloutCollectionConfig } from '../../config/schemas.js';
 import { collectionFiles } from '../../collection/files.js';
 import { createScreen } from '../../../src/client/screen.js';
-import { parseJson } from '../../../src/platform/json/lossless.js';
+import { parseJson } from '../../json/exact.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';
 
 /** What is said at the end of a collection of these rows. */

@@ -13,7 +13,7 @@ import { RolloutCollectionConfig } from '../../config/schemas.js';
 import { collectionFiles } from '../../collection/files.js';
 import type { BatchClient } from '../../../src/client/batch-client.js';
 import { createScreen } from '../../../src/client/screen.js';
-import { formatJson, parseJson } from '../../../src/platform/json/lossless.js';
+import { formatJson, parseJson } from '../../json/exact.js';
 import { createFileStore } from '../../../src/trajectories/files/file-store.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { readRows } from '../harness/collection-files.js';

@@ -1,5 +1,5 @@
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
-import { parseJson, isObject, numberOf } from '../../../src/platform/json/lossless.js';
+import { parseJson, isObject, numberOf } from '../../json/exact.js';
 import { SETTINGS } from '../../../test/fakes/journal-lines.js';
 
 /** How a row that an agent plays ends, as its journal says it. */

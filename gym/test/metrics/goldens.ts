@@ -1,12 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import {
-  formatJson,
-  isObject,
-  parseJson,
-  type Json,
-  type JsonObject,
-} from '../../../src/platform/json/lossless.js';
+import { formatJson, isObject, parseJson, type Json, type JsonObject } from '../../json/exact.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
 /** Recorded runs of upstream's code, numbers as they were written; those whose names begin with one of `prefixes`. */

@@ -16,7 +16,7 @@ import {
   parseJson,
   type Json,
   type JsonObject,
-} from '../../../src/platform/json/lossless.js';
+} from '../../json/exact.js';
 import { assertClose } from './close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt, plain } from './goldens.js';
 

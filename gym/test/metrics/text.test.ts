@@ -44,8 +44,8 @@ describe('JSON one level deep', () => {
       fc.property(fc.jsonValue(), fc.constantFrom(0, 1, '\t'), (value, space) => {
         const text = JSON.stringify(value, null, space);
         const expected = JSON.stringify(JSON.parse(text), null, 2);
-        assert.equal(indentedJson(text, 0), expected);
-        assert.equal(indentedJson(text, 2), expected.replaceAll('\n', '\n    '));
+        assert.equal(indentedJson(text), expected);
+        assert.equal(indentedJson(text, { depth: 2 }), expected.replaceAll('\n', '\n    '));
       }),
     );
   });

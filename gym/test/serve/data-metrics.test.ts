@@ -8,10 +8,10 @@ import { createDataMetrics } from '../../e2e/data-metrics.js';
 import { datasetsOf } from '../../e2e/datasets.js';
 import { prepareData } from '../../e2e/prepare-data.js';
 import { parseYaml } from '../../config/yaml-text.js';
-import type { JsonObject } from '../../../src/platform/json/lossless.js';
-import { parseJson } from '../../../src/platform/json/lossless.js';
-import { widelyIndented } from '../../../src/platform/json/indented.js';
-import { dumpJson } from '../../../src/platform/python/json.js';
+import type { JsonObject } from '../../json/exact.js';
+import { parseJson } from '../../json/exact.js';
+import { indentedJson } from '../../../src/platform/json/indented.js';
+import { dumpJson } from '../../python/json.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 
@@ -61,7 +61,7 @@ describe('the metrics of prepared data', () => {
       metrics.begin();
       for (const line of lines) metrics.add(rowOf(line), num_repeats);
     }
-    assert.equal(widelyIndented(dumpJson(metrics.result())), golden.expected);
+    assert.equal(indentedJson(dumpJson(metrics.result()), { width: 4 }), golden.expected);
   });
 
   test('stand beside the rows, after the data set as upstream describes it', async (t) => {

@@ -6,7 +6,7 @@ import { datasetsOf } from '../../e2e/datasets.js';
 import type { Split } from '../../e2e/datasets.js';
 import { prepareData } from '../../e2e/prepare-data.js';
 import { parseYaml } from '../../config/yaml-text.js';
-import type { JsonObject } from '../../../src/platform/json/lossless.js';
+import type { JsonObject } from '../../json/exact.js';
 import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 

@@ -6,7 +6,6 @@ import { type LineOf, Reward } from '../../model/journal.js';
 import { type Problem, problemsOf } from '../../model/problems.js';
 import { IN_LINES } from '../../model/workflow-safe/foreign.js';
 import { describeError } from '../../platform/errors.js';
-import { withoutHalves } from '../../platform/json/halves.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { withoutSecrets } from '../../platform/secrets.js';
 
@@ -86,6 +85,17 @@ export function cleaned<T extends object>(answer: T): T {
   const clean = withoutSecrets(withoutHalves(text));
   return clean === text ? answer : (readJson(clean, IN_LINES) as T);
 }
+
+/**
+ * A text that `writeJson` wrote, with a replacement character for each half of a character without its other half: these
+ * alone have such an escape there.
+ */
+const withoutHalves = (text: string): string =>
+  text.includes('\\ud')
+    ? text.replaceAll(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) =>
+        escape.length > 2 ? '\ufffd' : escape,
+      )
+    : text;
 
 function rejectionOf(task: string, problems: Problem[]): Fault {
   const said = problems.slice(0, 5).map(({ where, what }) => `${where}: ${what}`);

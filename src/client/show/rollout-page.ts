@@ -268,7 +268,7 @@ const contentText = (content: Content): string =>
 function prettyJson(text: string): string {
   try {
     JSON.parse(text);
-    return indentedJson(text, 0);
+    return indentedJson(text);
   } catch {
     return text;
   }

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { Fault, faultWith } from '../../model/faults.js';
-import { formatJson, isObject, jsonNumber, parseJson } from '../../platform/json/lossless.js';
+import { membersOf, objectText } from '../../platform/json/members.js';
 import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
@@ -80,8 +80,8 @@ async function reading(
 
 /** The row with its attempt, as upstream stamps it. */
 function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
-  const row = parseJson(body);
-  return isObject(row) ? formatJson({ ...row, _ng_attempt_index: jsonNumber(attempt) }) : body;
+  const row = membersOf(body);
+  return row === null ? body : objectText(row.set('_ng_attempt_index', String(attempt)));
 }
 
 /** An answer without a usable reward is kept, and is a fault all the same. */

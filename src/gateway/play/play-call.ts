@@ -6,8 +6,7 @@ import type { JournalCall, Sampled } from '../../model/journal/calls.js';
 import { promptOf } from '../../model/journal/calls.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
-import { KeptJson, readJson } from '../../platform/json/kept.js';
-import { isRecord } from '../../platform/json/object.js';
+import { readJson } from '../../platform/json/kept.js';
 import type { Call, Means } from '../../sampling/call.js';
 import { sample } from '../../sampling/sample.js';
 import { tapeOf } from '../../sampling/tape.js';
@@ -16,7 +15,7 @@ import { beforeStop } from '../deliver/answer-text.js';
 import { patiently } from './patience.js';
 import type { PlayedCall } from './played-call.js';
 import { contextFull, Refused } from '../request/refusals.js';
-import { fieldIn } from '../../model/foreign-object.js';
+import { fieldIn, isForeignObject } from '../../model/foreign-object.js';
 import { createTelling, sayable } from '../deliver/telling.js';
 
 /** A call of the journal, from its line to its `answer`. */
@@ -116,11 +115,8 @@ function settingsFor({ line }: Pick<JournalCall, 'line'>, settings: RolloutSetti
 }
 
 function structureOf(format: unknown): GenerationSettings['structured_outputs'] {
-  const within =
-    isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'json_schema') : undefined;
-  const schema =
-    isRecord(within) || within instanceof KeptJson ? fieldIn(within, 'schema') : undefined;
-  return isRecord(schema) || schema instanceof KeptJson ? { json: schema } : { json_object: true };
+  const schema = fieldIn(fieldIn(format, 'json_schema'), 'schema');
+  return isForeignObject(schema) ? { json: schema } : { json_object: true };
 }
 
 const stopsOf = ({ line }: Pick<JournalCall, 'line'>, { generation }: Settings): string[] => [

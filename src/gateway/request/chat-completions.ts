@@ -3,7 +3,7 @@ import type { AskedSampling, CallMessage, ToolCall } from '../../model/calls/mes
 import { fieldIn } from '../../model/foreign-object.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import { shapeProblem } from '../../platform/json/depth.js';
-import { KeptJson, writeJson, readJson } from '../../platform/json/kept.js';
+import { writeJson, readJson } from '../../platform/json/kept.js';
 import { isRecord } from '../../platform/json/object.js';
 import { contentText } from './content.js';
 import type { Refusal } from './refusals.js';
@@ -168,9 +168,8 @@ function askedIn(fields: Fields): AskedSampling {
 /** Functions are the only tools that an agent executes by itself. Others would be the server's. */
 function functionsIn(tools: readonly unknown[], ignored: Set<string>): AgentRequest['tools'] {
   const functions = tools.filter((tool, k) => {
-    const isObject = isRecord(tool) || tool instanceof KeptJson;
-    const type = isObject ? fieldIn(tool, 'type') : undefined;
-    if (!isObject || typeof type !== 'string')
+    const type = fieldIn(tool, 'type');
+    if (typeof type !== 'string')
       throw badRequest(`tools[${k}].type: expected a string, got ${preview(type)}`, {
         param: `tools[${k}]`,
       });
@@ -180,9 +179,7 @@ function functionsIn(tools: readonly unknown[], ignored: Set<string>): AgentRequ
       ignored.add(`tools (${type})`);
       return false;
     }
-    const described = fieldIn(tool, 'function');
-    const isDescribed = isRecord(described) || described instanceof KeptJson;
-    if (isDescribed && typeof fieldIn(described, 'name') === 'string') return true;
+    if (typeof fieldIn(fieldIn(tool, 'function'), 'name') === 'string') return true;
     throw badRequest(`tools[${k}].function.name: expected a string`, { param: `tools[${k}]` });
   });
   return functions.length === 0 ? null : functions;
@@ -193,7 +190,7 @@ function structuredIn(
   { structured }: RequestLimits,
 ): Pick<AskedSampling, 'structured'> {
   if (format == null) return {};
-  const type = isRecord(format) || format instanceof KeptJson ? fieldIn(format, 'type') : undefined;
+  const type = fieldIn(format, 'type');
   if (type === 'text') return {};
   if (structured !== 'allow')
     throw badRequest(

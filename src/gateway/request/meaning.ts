@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CallMessage } from '../../model/calls/message.js';
 import type { Tools } from '../../model/journal/agent-lines.js';
-import { KeptJson, readJson, writeJson } from '../../platform/json/kept.js';
-import { itemsOf, membersOf } from '../../platform/json/members.js';
+import { foldJson, type Making } from '../../platform/json/fold.js';
+import { writeJson } from '../../platform/json/kept.js';
 import type { HashedTools } from '../play/rendering.js';
 import type { AgentRequest } from './request.js';
 
@@ -22,32 +22,22 @@ function hashOf(...parts: readonly (string | null)[]): string {
 /** JSON without what its writer chose: blanks, escapes, the order of names, `1.0` for 1. Other text stays. */
 export function meaningOfJson(text: string): string {
   try {
-    return meaningOfValue(readJson(text));
+    return foldJson(text, MEANING);
   } catch {
     return `text ${text}`;
   }
 }
 
-function meaningOfValue(value: unknown): string {
-  if (value instanceof KeptJson) return meaningOfKept(value.text);
-  if (Array.isArray(value)) return `[${value.map(meaningOfValue).join(',')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  return sorted(Object.entries(value).map(([name, one]) => [name, meaningOfValue(one)]));
-}
-
-/** The meaning of a text that JavaScript's values would lose. */
-function meaningOfKept(text: string): string {
-  const members = membersOf(text);
-  if (members !== null)
-    return sorted(Array.from(members, ([name, one]) => [name, meaningOfKept(one)]));
-  const items = itemsOf(text);
-  if (items !== null) return `[${items.map(meaningOfKept).join(',')}]`;
-  const value = readJson(text);
-  return value instanceof KeptJson ? meaningOfNumber(value) : JSON.stringify(value);
-}
+const MEANING: Making<string> = {
+  string: (value) => JSON.stringify(value),
+  number: meaningOfNumber,
+  word: String,
+  list: (items) => `[${items.join(',')}]`,
+  object: (members) => sorted([...new Map(members)]),
+};
 
 /** Beyond what a double holds, the digits count. */
-function meaningOfNumber({ text }: KeptJson): string {
+function meaningOfNumber(text: string): string {
   const value = Number(text);
   const isWhole = /^-?\d+$/.test(text);
   const isExact = isWhole ? Number.isSafeInteger(value) : Number.isFinite(value) && value !== 0;

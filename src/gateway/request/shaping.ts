@@ -1,7 +1,6 @@
 import type { ForeignObject } from '../../model/foreign-object.js';
-import { fieldsIn } from '../../model/foreign-object.js';
+import { membersIn } from '../../model/foreign-object.js';
 import { preview } from '../../model/problems.js';
-import { writeJson } from '../../platform/json/kept.js';
 import { isRecord } from '../../platform/json/object.js';
 import { meaningOfJson } from './meaning.js';
 import { badRequest } from './refusals.js';
@@ -87,9 +86,7 @@ export function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice |
 
 /** What each of them means. */
 export const kwargsOf = (given: ForeignObject): TemplateKwargs =>
-  Object.fromEntries(
-    Object.entries(fieldsIn(given)).map(([name, value]) => [name, meaningOfJson(writeJson(value))]),
-  );
+  Object.fromEntries(Array.from(membersIn(given), ([name, text]) => [name, meaningOfJson(text)]));
 
 function checkKwargs(given: unknown, kwargs: TemplateKwargs): void {
   if (given == null) return;

@@ -1,8 +1,8 @@
-import { readJson } from '../../platform/json/kept.js';
+import { KeptJson, keptJson } from '../../platform/json/kept.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { AgentMessage } from './tokens.js';
 import type { Shaping } from '../journal.js';
-import { countsOf, IN_ANSWERS, tokensOf, withoutTokens } from './tokens.js';
+import { countsOf, tokensOf, withoutTokens } from './tokens.js';
 
 /** Columns of a row; `row.ts` explains them. */
 interface AgentColumns {
@@ -23,16 +23,16 @@ export function agentColumns({ agent }: Trajectory): AgentColumns {
   const answered = agent.result ?? agent.failure;
   if (answered === null) return {};
   const answer: unknown = JSON.parse(answered.text);
-  const exact = (): unknown => readJson(answered.text);
-  if (agent.result === null) return { agent_result: exact() };
+  const exact = keptJson(answered.text);
+  if (agent.result === null) return { agent_result: exact };
   const { patterns, shaping } = agent.result;
   const tokens = tokensOf(answer, patterns);
-  if (tokens.kind === 'refused') return { agent_result: exact() };
-  if (tokens.kind === 'none') return { agent_result: exact(), untokenized: tokens.why };
+  if (tokens.kind === 'refused') return { agent_result: exact };
+  if (tokens.kind === 'none') return { agent_result: exact, untokenized: tokens.why };
   const { prompt, calls } = countsOf(tokens.messages);
   const end = calls.reduce((sum, length) => sum + length, 0);
   return {
-    agent_result: withoutTokens(readJson(answered.text, IN_ANSWERS)),
+    agent_result: new KeptJson(withoutTokens(exact.text)),
     message_log: tokens.messages,
     prompt_tokens: prompt,
     turn_count: calls.length,

@@ -1,14 +1,5 @@
-import { LosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../platform/json/lossless.js';
-import {
-  formatJson,
-  isObject,
-  jsonNumber,
-  numberOf,
-  parseJson,
-} from '../../platform/json/lossless.js';
 import { floatText } from '../../platform/python/numbers.js';
-import { plainOf } from '../../platform/json/kept.js';
+import { membersOf, objectText } from '../../platform/json/members.js';
 import { type ForeignObject, withField } from '../foreign-object.js';
 import { GenerationSettings } from '../generation-settings.js';
 import { AgentSample } from './sample.js';
@@ -29,12 +20,10 @@ export function placedInfo(
   { repeat, group, sampling }: Placing,
 ): ForeignObject {
   if (repeat === 0 && group === null && sampling === null) return info;
-  const sample = AgentSample.parse(plainOf(info));
+  const sample = AgentSample.parse(info);
   const task_index = group ?? sample.task_index;
   const rollout_index = sample.rollout_index + repeat;
-  const row = formatJson(
-    placedRow(parseJson(sample.row) as JsonObject, { task_index, rollout_index, sampling }),
-  );
+  const row = placedRow(sample.row, { task_index, rollout_index, sampling });
   return Object.entries({ task_index, rollout_index, row }).reduce(
     (placed, [name, value]) => withField(placed, { name, value }),
     info,
@@ -43,33 +32,30 @@ export function placedInfo(
 
 /** Indices are written only over those that the row has. */
 function placedRow(
-  row: JsonObject,
+  text: string,
   {
     task_index,
     rollout_index,
     sampling,
   }: Pick<Placing, 'sampling'> & Pick<AgentSample, 'task_index' | 'rollout_index'>,
-): JsonObject {
-  return {
-    ...row,
-    ...('_ng_task_index' in row && { _ng_task_index: jsonNumber(task_index) }),
-    ...('_ng_rollout_index' in row && { _ng_rollout_index: jsonNumber(rollout_index) }),
-    ...(sampling !== null && { [PARAMS]: sampled(row[PARAMS] ?? null, sampling) }),
-  };
+): string {
+  const row = membersOf(text) ?? new Map<string, string>();
+  if (row.has('_ng_task_index')) row.set('_ng_task_index', String(task_index));
+  if (row.has('_ng_rollout_index')) row.set('_ng_rollout_index', String(rollout_index));
+  if (sampling !== null) row.set(PARAMS, sampled(row.get(PARAMS) ?? '{}', sampling));
+  return objectText(row);
 }
 
 const PARAMS = 'responses_create_params';
 
 /** A row may ask for fewer tokens, but for no more. */
-function sampled(params: Json, sampling: NonNullable<Placing['sampling']>): JsonObject {
-  const own = isObject(params) ? params : {};
-  const most = numberOf(own['max_output_tokens'] ?? null) ?? Infinity;
-  return {
-    ...own,
-    temperature: new LosslessNumber(floatText(sampling.temperature)),
-    top_p: new LosslessNumber(floatText(sampling.top_p)),
-    max_output_tokens: jsonNumber(Math.min(most, sampling.max_new_tokens)),
-  };
+function sampled(text: string, sampling: NonNullable<Placing['sampling']>): string {
+  const params = membersOf(text) ?? new Map<string, string>();
+  const own: unknown = JSON.parse(params.get('max_output_tokens') ?? 'null');
+  const most = Math.min(typeof own === 'number' ? own : Infinity, sampling.max_new_tokens);
+  params.set('temperature', floatText(sampling.temperature));
+  params.set('top_p', floatText(sampling.top_p));
+  return objectText(params.set('max_output_tokens', String(most)));
 }
 
 /** What the interface of NeMo Gym's agents has no field for. */

@@ -3,6 +3,7 @@ import { nullIsAbsent } from '../absent.js';
 import { Duration } from '../durations.js';
 import { whyNoJson } from '../../platform/json/fault-place.js';
 import { dataProblem } from '../../platform/json/depth.js';
+import { plainOf } from '../../platform/json/kept.js';
 import { isRecord } from '../../platform/json/object.js';
 import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
@@ -12,21 +13,24 @@ import type { Sample } from '../sample.js';
 const MAX_ATTEMPTS = 3;
 
 /** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym, and the agent that plays it. */
-export const AgentSample = nullIsAbsent(
-  z.strictObject({
-    /** The name of its server. It becomes a search attribute, and a workflow with a longer one hangs. */
-    agent: z.string().min(1).max(255),
-    /** `_ng_task_index` and `_ng_rollout_index`. */
-    task_index: z.int().nonnegative(),
-    rollout_index: z.int().nonnegative(),
-    /** How often the row failed before this batch. */
-    attempt_index: z.int().nonnegative().default(0),
-    max_attempts: z.int().positive().default(MAX_ATTEMPTS),
-    /** Limit of one run, from connecting to the last byte of the answer; null: the environment's. */
-    timeout: Duration.nullable().default(null),
-    /** The row as JSON text. It is sent exactly as written here, so numbers keep their digits. */
-    row: z.string(),
-  }),
+export const AgentSample = z.preprocess(
+  plainOf,
+  nullIsAbsent(
+    z.strictObject({
+      /** The name of its server. It becomes a search attribute, and a workflow with a longer one hangs. */
+      agent: z.string().min(1).max(255),
+      /** `_ng_task_index` and `_ng_rollout_index`. */
+      task_index: z.int().nonnegative(),
+      rollout_index: z.int().nonnegative(),
+      /** How often the row failed before this batch. */
+      attempt_index: z.int().nonnegative().default(0),
+      max_attempts: z.int().positive().default(MAX_ATTEMPTS),
+      /** Limit of one run, from connecting to the last byte of the answer; null: the environment's. */
+      timeout: Duration.nullable().default(null),
+      /** The row as JSON text. It is sent exactly as written here, so numbers keep their digits. */
+      row: z.string(),
+    }),
+  ),
 );
 export type AgentSample = z.infer<typeof AgentSample>;
 
@@ -38,7 +42,7 @@ export function agentSampleProblems(
   const parsed = AgentSample.safeParse(info);
   const problems = parsed.success
     ? rowProblems(parsed.data.row, { isStamped: sampling === 'request' })
-    : problemsOf(parsed.error, info);
+    : problemsOf(parsed.error, plainOf(info));
   return [
     ...problems.map(({ where, what }) => ({ where: `extra_env_info.${where}`, what })),
     ...(message_log.length > 0

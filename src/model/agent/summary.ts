@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { fieldsIn, isForeignObject } from '../foreign-object.js';
-import { plainOf } from '../../platform/json/kept.js';
+import { isForeignObject, membersIn } from '../foreign-object.js';
 import { Shaping } from '../journal.js';
 import type { Row } from '../results/row-columns.js';
 import type { Trajectory } from '../journal/trajectory.js';
@@ -35,7 +34,7 @@ export function agentSummaryOf(
 ): AgentSummary | undefined {
   // Without a start, the sample alone tells; no other one has these fields.
   if (start !== null && start.plays !== 'agent') return undefined;
-  const sample = AgentSample.safeParse(plainOf(extra_env_info));
+  const sample = AgentSample.safeParse(extra_env_info);
   if (!sample.success) return undefined;
   const { result } = agent;
   return {
@@ -50,13 +49,14 @@ export function agentSummaryOf(
 
 function fieldsOf(answer: unknown): AgentSummary['fields'] {
   if (!isForeignObject(answer)) return {};
-  const named = Object.entries(fieldsIn(answer)).filter(([name]) => name.length <= LONGEST_NAME);
+  const named = Array.from(membersIn(answer)).filter(([name]) => name.length <= LONGEST_NAME);
   return Object.fromEntries(
-    named.slice(0, MOST_FIELDS).map(([name, value]) => [name, numberIn(plainOf(value))]),
+    named.slice(0, MOST_FIELDS).map(([name, text]) => [name, numberIn(text)]),
   );
 }
 
-function numberIn(value: unknown): number | null {
-  if (typeof value === 'boolean') return Number(value);
-  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+function numberIn(text: string): number | null {
+  if (text === 'true' || text === 'false') return Number(text === 'true');
+  const value = /^[-\d]/.test(text) ? Number(text) : NaN;
+  return Number.isFinite(value) ? value : null;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Foreign } from '../../platform/json/kept.js';
+import { itemsOf, membersOf, objectText } from '../../platform/json/members.js';
 import type { FaultType } from '../faults.js';
 import { isLogprob, LOGPROB_RANGE } from '../logprob.js';
 import { preview, problemsOf } from '../problems.js';
@@ -52,15 +52,6 @@ const ARRAYS = [
   'generation_log_probs',
   'routed_experts',
 ] as const;
-
-/** All of an answer but those arrays, which are read. */
-export const IN_ANSWERS = {
-  response: {
-    output: [{ ...Object.fromEntries(ARRAYS.map((name) => [name, null])), '*': 'all' }],
-    '*': 'all',
-  },
-  '*': 'all',
-} as const satisfies Foreign;
 
 /** What was read so far. A call's prompt begins with the ids of earlier calls. */
 interface Log {
@@ -197,11 +188,29 @@ export function countsOf(messages: AgentMessage[]): TokenCounts {
   return { prompt, env, calls: lengths('assistant') };
 }
 
-/** Removes the arrays that the log has from the answer, in place. */
-export function withoutTokens(answer: unknown): unknown {
-  for (const item of outputOf(answer)) {
-    if (!Item.safeParse(item).success) continue;
-    for (const name of ARRAYS) Reflect.deleteProperty(item as object, name);
-  }
-  return answer;
+/** The text of an answer, on one line, without the arrays that the log has. */
+export const withoutTokens = (text: string): string =>
+  withMember(text, {
+    name: 'response',
+    change: (response) =>
+      withMember(response, {
+        name: 'output',
+        change: (output) => `[${(itemsOf(output) ?? []).map(withoutArrays).join(',')}]`,
+      }),
+  });
+
+function withMember(
+  text: string,
+  { name, change }: { name: string; change: (value: string) => string },
+): string {
+  const members = membersOf(text) ?? new Map<string, string>();
+  return objectText(members.set(name, change(members.get(name) ?? 'null')));
+}
+
+function withoutArrays(item: string): string {
+  const members = membersOf(item);
+  const ids = members?.get('generation_token_ids') ?? '';
+  if (members === null || !ids.startsWith('[') || ids === '[]') return item;
+  for (const name of ARRAYS) members.delete(name);
+  return objectText(members);
 }

@@ -70,9 +70,11 @@ const textOfAnswer = (answer: LineOf<'answer'> | null): string =>
 /** `expected "2"`, if the sample has a `ground_truth` that a line can show. */
 export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {
   const truth = start === null ? null : fieldIn(start.extra_env_info, 'ground_truth');
-  const shown = truth instanceof KeptJson ? truth.text : truth;
-  const isShown = typeof shown === 'string' || typeof shown === 'number';
-  return isShown ? [`expected ${quoted(String(shown))}`] : [];
+  const isShown =
+    truth instanceof KeptJson
+      ? /^[-\d]/.test(truth.text)
+      : ['string', 'number'].includes(typeof truth);
+  return isShown ? [`expected ${quoted(String(truth))}`] : [];
 }
 
 /** As it is: JSON would show the backslashes of LaTeX twice. */

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { isRecord } from '../../platform/json/object.js';
-import type { ForeignObject } from '../foreign-object.js';
+import { type ForeignObject, isForeignObject } from '../foreign-object.js';
 
 /** What several kinds of lines consist of. */
 
@@ -11,7 +10,7 @@ export const tokenIds = numbers(Number.isSafeInteger, 'token ids');
 export const logprobs = numbers(Number.isFinite, 'finite numbers');
 
 /** Data of an environment or a sample, checked when it came. */
-export const foreign = z.custom<ForeignObject>(isRecord, 'expected object');
+export const foreign = z.custom<ForeignObject>(isForeignObject, 'expected object');
 
 /** Far above any meaningful reward, and small enough that no sum of them is infinite in float32. */
 const LARGEST_REWARD = 1e30;

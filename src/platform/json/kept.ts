@@ -1,21 +1,20 @@
-import { firstLoss } from './losses.js';
-import { afterString, itemsOf, membersOf } from './members.js';
+import { itemsOf, membersOf } from './members.js';
 import { entriesOf, inOrder, orderOf } from './order.js';
+import { Scan } from './scan.js';
 
 /**
- * JSON of others, which must come back as it came. JavaScript's values lose digits (`9223372036854775783`, `1.0`,
- * `1e400`), the order of names that are whole numbers, and all but the last of repeated names. Text that would lose
- * none of it becomes a plain value; any other stays text. Pure: workflows use it, too.
+ * JSON of others, which comes back as it came. JavaScript's values lose digits (`9223372036854775783`, `1.0`, `1e400`),
+ * the order of names that are whole numbers, and all but the last of repeated names. So it stays text. Pure: workflows
+ * use it, too.
  */
 
-/** Foreign JSON that stays text. */
+/** Foreign JSON. */
 export class KeptJson {
-  /** On one line, without blanks between its parts. */
+  /** On one line, without blanks between its parts, its strings as JavaScript writes them. */
   readonly text: string;
 
-  /** `text` must be JSON. */
   constructor(text: string) {
-    this.text = compact(text);
+    this.text = text;
   }
 
   /** The nearest value that JavaScript has. */
@@ -26,14 +25,13 @@ export class KeptJson {
 
   /** For `JSON.stringify`, which cannot write a text: the nearest value. `writeJson` writes the text. */
   toJSON(): unknown {
-    if (search === null) return this.plain;
-    search.found = true;
-    return null;
+    return this.plain;
+  }
+
+  toString(): string {
+    return this.text;
   }
 }
-
-/** `writeJson` looks for texts by `JSON.stringify`, which is fast and whose result stands if there is none. */
-let search: { found: boolean } | null = null;
 
 /**
  * Where a text holds data of others: all of it, some members, or each entry of a list. `*` stands for members without
@@ -45,60 +43,44 @@ export interface ForeignMembers {
 }
 
 /**
- * Like `JSON.parse`, but what is foreign and would lose something is a `KeptJson`. Bounds of depth and size are the
- * caller's: `shapeProblem`.
+ * Like `JSON.parse`, but lists and objects that are foreign are a `KeptJson`, and so are numbers that JavaScript would
+ * write otherwise. Bounds of depth and size are the caller's: `shapeProblem`.
  */
-export function readJson(text: string, foreign: Foreign = 'all'): unknown {
-  const plain: unknown = JSON.parse(text);
-  return isLossy(text, foreign) ? kept(text, foreign) : plain;
-}
+export const readJson = (text: string, foreign: Foreign = 'all'): unknown =>
+  kept(JSON.parse(text), { text, foreign });
 
-function isLossy(text: string, foreign: Foreign): boolean {
-  if (foreign === 'all') return firstLoss(text) !== null;
-  const parts = partsOf(text, foreign);
-  return (
-    parts.some(({ value, foreign: part }) => part !== null && isLossy(value, part)) ||
-    (hasOtherNames(parts, foreign) && orderOf(objectOf(parts, () => 0)) !== null)
-  );
-}
+/** The text of foreign JSON, which has been checked. */
+export const keptJson = (text: string): KeptJson => new KeptJson(onOneLine(text));
 
-/** Whether an object has names of others that JavaScript might put elsewhere. */
-const hasOtherNames = (
-  parts: readonly Part[],
-  foreign: ForeignMembers | readonly [Foreign],
-): boolean =>
-  !isList(foreign) && foreign['*'] !== undefined && parts.some(({ name }) => /^\d+$/.test(name));
-
-function kept(text: string, foreign: Foreign | null): unknown {
-  if (foreign === null || !isLossy(text, foreign)) return JSON.parse(text);
-  if (foreign === 'all') return new KeptJson(text);
-  const parts = partsOf(text, foreign);
-  if (isList(foreign)) return parts.map(({ value, foreign: part }) => kept(value, part));
-  return objectOf(parts, ({ value, foreign: part }) => kept(value, part));
-}
-
-/** As JSON.parse does it: the last value of a repeated name, and __proto__ is a name like others. */
-const objectOf = (parts: readonly Part[], valueOf: (part: Part) => unknown): object =>
-  inOrder(
-    Object.fromEntries(parts.map((part) => [part.name, valueOf(part)])),
-    parts.map(({ name }) => name),
-  );
-
-interface Part {
-  name: string;
-  value: string;
-  foreign: Foreign | null;
-}
-
-function partsOf(text: string, foreign: ForeignMembers | readonly [Foreign]): Part[] {
+/** `value`: what `JSON.parse` makes of the text. */
+function kept(value: unknown, { text, foreign }: { text: string; foreign: Foreign }): unknown {
+  if (foreign === 'all') {
+    if (typeof value === 'number') return String(value) === text ? value : keptJson(text);
+    if (!isObject(value)) return value;
+    return isOnOneLine(value, text) ? new KeptJson(text) : keptJson(text);
+  }
+  if (!isObject(value)) return value;
   if (isList(foreign)) {
     const [each] = foreign;
-    return (itemsOf(text) ?? []).map((value) => ({ name: '', value, foreign: each }));
+    const items = itemsOf(text);
+    if (items === null || !Array.isArray(value)) return value;
+    return items.map((item, at) => kept(value[at], { text: item, foreign: each }));
   }
-  return Array.from(membersOf(text) ?? [], ([name, value]) => {
-    const part = Object.hasOwn(foreign, name) ? foreign[name] : foreign['*'];
-    return { name, value, foreign: part ?? null };
+  const foreignOf = (name: string): Foreign | null =>
+    (Object.hasOwn(foreign, name) ? foreign[name] : foreign['*']) ?? null;
+  const values = value as Record<string, unknown>;
+  if (!Object.keys(values).some((name) => foreignOf(name) !== null)) return value;
+  const members = membersOf(text);
+  if (members === null) return value;
+  const entries = Array.from(members, ([name, member]) => {
+    const part = foreignOf(name);
+    return [
+      name,
+      part === null ? values[name] : kept(values[name], { text: member, foreign: part }),
+    ];
   });
+  // `__proto__` is a name like others.
+  return inOrder(Object.fromEntries(entries) as object, members.keys());
 }
 
 const isList = (foreign: Foreign): foreign is readonly [Foreign] => Array.isArray(foreign);
@@ -108,47 +90,35 @@ export const plainOf = <T>(value: T | KeptJson): T =>
   value instanceof KeptJson ? (value.plain as T) : value;
 
 /**
- * Like `JSON.stringify`, but a `KeptJson` anywhere in the value is its text, and the names of the value itself come in
- * the order of the text that they were read from.
+ * Like `JSON.stringify`, but a `KeptJson` anywhere in the value is its text, and names come in the order of the text that
+ * they were read from.
  */
-export function writeJson(value: unknown, indent = 0): string {
-  const outer = search;
-  const mine = { found: false };
-  search = mine;
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value, null, indent);
-  } finally {
-    search = outer;
-  }
-  const isOther = mine.found || (isObject(value) && orderOf(value) !== null);
-  return (isOther ? written(value, { name: '', indent, line: '\n' }) : text) ?? 'null';
+export const writeJson = (value: unknown): string =>
+  (isOdd(value) ? written(value, '') : JSON.stringify(value)) ?? 'null';
+
+/** Whether there is something that `JSON.stringify`, which is faster than what is written here, cannot write. */
+function isOdd(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  if (Array.isArray(value)) return value.some(isOdd);
+  if (hasToJson(value) || orderOf(value) !== null) return true;
+  for (const name in value) if (isOdd((value as Record<string, unknown>)[name])) return true;
+  return false;
 }
 
-interface Place {
-  name: string;
-  indent: number;
-  /** The line break before the value's closing bracket. */
-  line: string;
-}
-
-function written(value: unknown, place: Place): string | undefined {
+function written(value: unknown, name: string): string | undefined {
+  if (!isObject(value)) return JSON.stringify(value);
   if (value instanceof KeptJson) return value.text;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  if (hasToJson(value)) return written(value.toJSON(place.name), place);
-  const { indent } = place;
-  const inner = { indent, line: place.line + ' '.repeat(indent) };
+  if (hasToJson(value)) return written(value.toJSON(name), name);
   if (Array.isArray(value)) {
-    if (indent === 0 && !value.some(isObject)) return JSON.stringify(value);
-    const parts = value.map((one, at) => written(one, { ...inner, name: String(at) }) ?? 'null');
-    return joined(parts, { brackets: '[]', place });
+    if (!value.some(isObject)) return JSON.stringify(value);
+    return `[${value.map((one, at) => written(one, String(at)) ?? 'null').join(',')}]`;
   }
-  const colon = indent === 0 ? ':' : ': ';
-  const parts = entriesOf(value as Record<string, unknown>).flatMap(([name, one]) => {
-    const text = written(one, { ...inner, name });
-    return text === undefined ? [] : [`${JSON.stringify(name)}${colon}${text}`];
-  });
-  return joined(parts, { brackets: '{}', place });
+  let members = '';
+  for (const [key, one] of entriesOf(value as Record<string, unknown>)) {
+    const text = written(one, key);
+    if (text !== undefined) members += `${members && ','}${JSON.stringify(key)}:${text}`;
+  }
+  return `{${members}}`;
 }
 
 const hasToJson = (value: object): value is { toJSON: (name: string) => unknown } =>
@@ -156,28 +126,29 @@ const hasToJson = (value: object): value is { toJSON: (name: string) => unknown 
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
-function joined(
-  parts: readonly string[],
-  { brackets, place: { indent, line } }: { brackets: '[]' | '{}'; place: Place },
-): string {
-  const [open, close] = brackets;
-  if (parts.length === 0) return brackets;
-  if (indent === 0) return `${open}${parts.join(',')}${close}`;
-  const inner = line + ' '.repeat(indent);
-  return `${open}${inner}${parts.join(`,${inner}`)}${line}${close}`;
+/** Whether the text is what JavaScript writes, as this project's mostly is: that is faster to find out than to make it so. */
+function isOnOneLine(value: object, text: string): boolean {
+  try {
+    return JSON.stringify(value) === text;
+  } catch {
+    // Too deep for it.
+    return false;
+  }
 }
 
-/** The same JSON without blanks between its parts. */
-function compact(text: string): string {
-  const parts: string[] = [];
-  const next = /["\s]/g;
+const BLANKS = /\s+|"/g;
+
+/** The same JSON without blanks between its parts, its strings as `JSON.stringify` writes them. */
+function onOneLine(text: string): string {
+  const scan = new Scan(text);
+  let written = '';
   let from = 0;
-  for (let found = next.exec(text); found !== null; found = next.exec(text)) {
-    if (found[0] === '"') next.lastIndex = afterString(text, found.index);
-    else {
-      parts.push(text.slice(from, found.index));
-      from = found.index + 1;
-    }
+  for (let token = scan.next(BLANKS); token !== ''; token = scan.next(BLANKS)) {
+    const string = token === '"' ? text.slice(scan.start, scan.end) : '';
+    if (string !== '' && !string.includes('\\')) continue;
+    written += text.slice(from, scan.start);
+    if (string !== '') written += JSON.stringify(JSON.parse(string));
+    from = scan.end;
   }
-  return from === 0 ? text : parts.join('') + text.slice(from);
+  return written + text.slice(from);
 }

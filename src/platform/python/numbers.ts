@@ -1,21 +1,4 @@
-import type { LosslessNumber } from 'lossless-json';
 import { strip } from './text.js';
-
-/** The range that orjson reads as `int`. Larger integers become floats. */
-const SMALLEST_INT = -(2n ** 63n);
-const LARGEST_INT = 2n ** 64n - 1n;
-
-/** The integer, or null for a number that Python reads as a float. */
-export function intOf({ value: text }: LosslessNumber): bigint | null {
-  if (!/^-?\d+$/.test(text)) return null;
-  const whole = BigInt(text);
-  return whole >= SMALLEST_INT && whole <= LARGEST_INT ? whole : null;
-}
-
-/** `str(x)` of a number with its JSON text: `3.0` stays `3.0`, `1e-7` becomes `1e-07`. */
-export function numberText(number: LosslessNumber): string {
-  return intOf(number)?.toString() ?? floatText(Number(number.value));
-}
 
 /**
  * `repr(x)` of a Python float: the shortest digits that give the same double. Exponents from 1e16 up and below 1e-4.

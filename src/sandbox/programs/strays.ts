@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { readJson } from '../../platform/json/kept.js';
 import { runCommand } from '../../platform/process/run-command.js';
 import { areNeighbours, identify, isAlive, runOf } from '../../platform/process/identity.js';
 import { signalTo } from '../watch/process-tree.js';
@@ -48,7 +47,7 @@ export async function abandoned(): Promise<string[]> {
 
 function ownerIn(text: string): z.infer<typeof Owner> | null {
   try {
-    return Owner.parse(readJson(text));
+    return Owner.parse(JSON.parse(text));
   } catch {
     return null;
   }

@@ -2,6 +2,7 @@ import { closeSync, readSync, statSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parseSample, type Sample } from '../../model/sample.js';
+import { indentedJson } from '../../platform/json/indented.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
@@ -35,7 +36,7 @@ export async function createBatch(
   if (existing !== null) checkSameRequest(existing, request);
   await disk.makeDirectory(directory);
   await putManifest(directory, { samples, disk });
-  const text = `${writeJson(request, 2)}\n`;
+  const text = `${indentedJson(writeJson(request))}\n`;
   if (!(await disk.putOnce(path.join(directory, 'batch.json'), text))) {
     checkSameRequest((await findWritten(directory)) ?? request, request);
   }

@@ -3,6 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
+import { indentedJson } from '../../platform/json/indented.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
@@ -74,7 +75,7 @@ export function createFileOutputs(
       ),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
-        await disk.replaceFile(files.metrics, `${writeJson(result, 2)}\n`);
+        await disk.replaceFile(files.metrics, `${indentedJson(writeJson(result))}\n`);
         await rm(partsDirectory, { recursive: true, force: true });
         return result;
       }),

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { indentedJson } from '../../platform/json/indented.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import { exportRows, sequencesOf } from '../export.js';
@@ -179,7 +180,7 @@ function filesIn({ name }: Bucket, formats: Formats): ResultFiles {
 async function readEpoch(bucket: Bucket): Promise<string> {
   const text = await bucket.get(EPOCH);
   if (text === null) return FIRST;
-  const { epoch } = readJson(text.toString()) as { epoch: unknown };
+  const { epoch } = JSON.parse(text.toString()) as { epoch: unknown };
   if (typeof epoch === 'string' && /^[0-9a-f]{8}$/.test(epoch)) return epoch;
   throw new Error(`${bucket.name}/${EPOCH}: expected an epoch, got another text`);
 }
@@ -197,7 +198,7 @@ const withoutObjects = (result: Written): Written =>
 /** What stands: this result, or that of another attempt that was earlier. One from before a reopening goes. */
 async function putStanding(bucket: Bucket, result: Written): Promise<Written> {
   for (let tries = 0; tries < 4; tries++) {
-    if (await bucket.putOnce(METRICS, `${writeJson(result, 2)}\n`)) return result;
+    if (await bucket.putOnce(METRICS, `${indentedJson(writeJson(result))}\n`)) return result;
     const standing = await readMetrics(bucket);
     if (standing === null) continue;
     if (epochOf(standing) === epochOf(result)) return standing;
@@ -244,7 +245,7 @@ type Groups = z.infer<typeof Groups>;
 
 async function readGroups(bucket: Bucket, manifest: string): Promise<Groups | null> {
   const text = await bucket.get(manifest);
-  return text && Groups.parse(readJson(text.toString()));
+  return text && Groups.parse(JSON.parse(text.toString()));
 }
 
 /** Puts the objects of these lines. Nobody reads them before their manifest is put. */

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Bucket } from '../../platform/s3/bucket.js';
-import { readJson } from '../../platform/json/kept.js';
 import type { Kind } from '../part-files.js';
 import { startOf, writing } from '../part-files.js';
 import { storing } from '../storing.js';
@@ -25,7 +24,7 @@ export const PART = 'part.json';
 /** Its objects, once it is closed. */
 export async function findPart(bucket: Bucket, folder: string): Promise<Objects | null> {
   const text = await bucket.get(`${folder}/${PART}`);
-  return text && Objects.parse(readJson(text.toString()));
+  return text && Objects.parse(JSON.parse(text.toString()));
 }
 
 /**
@@ -98,5 +97,5 @@ async function takenOver(
 ): Promise<Objects | null> {
   if (kinds.some((kind) => resume.offsets[kind] === undefined)) return null;
   const text = await bucket.get(record);
-  return text && Objects.parse(readJson(text.toString()));
+  return text && Objects.parse(JSON.parse(text.toString()));
 }

@@ -15,6 +15,7 @@ import type { Row } from '../../../src/model/results/row.js';
 import { toRow } from '../../../src/model/results/row.js';
 import { toSummary, type Summary } from '../../../src/model/results/summary.js';
 import { Sample } from '../../../src/model/sample.js';
+import { plainOf } from '../../../src/platform/json/kept.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { SETTINGS, author, foldOf } from '../../fakes/journal-lines.js';
 
@@ -176,7 +177,7 @@ export function infoOf({ input }: Golden, at: number): { agent: string; row: str
     top_p = 1,
     max_new_tokens = 512,
   } = input.config?.generation_config ?? {};
-  return placedInfo(
+  const info = placedInfo(
     {
       agent: row.agent_ref.name,
       task_index: row._ng_task_index ?? 0,
@@ -184,7 +185,8 @@ export function infoOf({ input }: Golden, at: number): { agent: string; row: str
       row: JSON.stringify(row),
     },
     { repeat: 0, group: null, sampling: { temperature, top_p, max_new_tokens } },
-  ) as unknown as { agent: string; row: string };
+  );
+  return plainOf(info) as { agent: string; row: string };
 }
 
 export function readReply(golden: Golden, { answer, at }: Reply): ReturnType<typeof readAnswer> {

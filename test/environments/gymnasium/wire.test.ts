@@ -17,6 +17,7 @@ import {
 import { Fault } from '../../../src/model/faults.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { SESSION_KEY } from '../../../src/model/journal/session.js';
+import { plainOf } from '../../../src/platform/json/kept.js';
 
 const session = {
   id: 'b/0-0/begin-0',
@@ -67,11 +68,11 @@ describe('the body of a call', () => {
       responses_create_params: { temperature: 0.5, input: 'replaced' },
       [SESSION_KEY]: session,
     };
-    assert.deepEqual(rowOf(metadata, [{ role: 'user', content: 'Go' }]), {
+    assert.deepEqual(plainOf(rowOf(metadata, [{ role: 'user', content: 'Go' }])), {
       verifier_metadata: { answer: 4 },
       responses_create_params: { temperature: 0.5, input: [{ role: 'user', content: 'Go' }] },
     });
-    assert.deepEqual(rowOf({}, []), { responses_create_params: { input: [] } });
+    assert.deepEqual(plainOf(rowOf({}, [])), { responses_create_params: { input: [] } });
   });
 
   test('names a step the same in every attempt, another one in another life', () => {
@@ -87,7 +88,7 @@ describe('the body of a call', () => {
     const row = rowOf({ responses_create_params: { model: 'm', tools, tool_choice: 'none' } }, []);
     const response = responseOf('<hit>', { id: 'i', row });
     assert.deepEqual(
-      [response['model'], response['tools'], response['tool_choice']],
+      [response['model'], plainOf(response['tools']), response['tool_choice']],
       ['m', tools, 'none'],
     );
     assert.deepEqual(response, responseOf('<hit>', { id: 'i', row }));

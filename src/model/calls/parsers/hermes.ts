@@ -1,7 +1,7 @@
 import { shapeProblem } from '../../../platform/json/depth.js';
 import { isRecord } from '../../../platform/json/object.js';
-import { membersOf, stringEnd } from '../../../platform/json/members.js';
-import { KeptJson, readJson } from '../../../platform/json/kept.js';
+import { membersOf } from '../../../platform/json/members.js';
+import { stringEnd } from '../../../platform/json/scan.js';
 import type { ToolCall } from '../message.js';
 import { withheld } from './thought.js';
 
@@ -110,12 +110,11 @@ function calledIn(json: string): Called | null {
   if (shapeProblem(json) !== null) return null;
   let value: unknown;
   try {
-    value = readJson(json);
+    value = JSON.parse(json);
   } catch {
     return null;
   }
-  const plain = value instanceof KeptJson ? value.plain : value;
-  if (!isRecord(plain) || typeof plain['name'] !== 'string' || plain['name'] === '') return null;
+  if (!isRecord(value) || typeof value['name'] !== 'string' || value['name'] === '') return null;
   const given = membersOf(json)?.get('arguments');
-  return given?.startsWith('{') === true ? { name: plain['name'], arguments: given } : null;
+  return given?.startsWith('{') === true ? { name: value['name'], arguments: given } : null;
 }

@@ -1,4 +1,4 @@
-import { plainOf, writeJson } from '../../../platform/json/kept.js';
+import { writeJson } from '../../../platform/json/kept.js';
 import { filtered } from '../../../platform/json/order.js';
 import { AgentSample } from '../../agent/sample.js';
 import type { Row } from '../row-columns.js';
@@ -60,7 +60,7 @@ const commonOf = (row: Row): Common => ({
 /** An agent of NeMo Gym may have a sample for each rollout; those of one task share a baseline. */
 function groupOf({ row, agent_result, extra_env_info }: Row): number {
   if (agent_result === undefined) return row;
-  const agent = AgentSample.safeParse(plainOf(extra_env_info));
+  const agent = AgentSample.safeParse(extra_env_info);
   return agent.success && agent.data.task_index < GREATEST ? -1 - agent.data.task_index : row;
 }
 

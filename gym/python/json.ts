@@ -1,14 +1,13 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../json/lossless.js';
-import { entriesOf } from '../json/order.js';
-import { floatText } from './numbers.js';
+import { isNumber, type Json } from '../json/exact.js';
+import { entriesOf } from '../../src/platform/json/order.js';
+import { floatText } from '../../src/platform/python/numbers.js';
 
 /**
  * `json.dumps(json.loads(text))`: separators `, ` and `: `, non-ASCII characters escaped, integers of any size kept.
  */
 export function dumpJson(value: Json): string {
-  if (isLosslessNumber(value)) {
-    const text = value.value;
+  if (isNumber(value)) {
+    const { text } = value;
     return /^-?\d+$/.test(text) ? BigInt(text).toString() : floatText(Number(text));
   }
   if (typeof value === 'string') return asciiString(value);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import type { JsonObject } from '../../../src/platform/json/lossless.js';
-import { parseJson } from '../../../src/platform/json/lossless.js';
-import { formatMap, MissingField } from '../../../src/platform/python/format-map.js';
+import type { JsonObject } from '../../json/exact.js';
+import { parseJson } from '../../json/exact.js';
+import { formatMap, MissingField } from '../../python/format-map.js';
 
 interface Recorded {
   template: string;
@@ -12,7 +12,10 @@ interface Recorded {
 }
 
 const GOLDEN = parseJson(
-  readFileSync(new URL('../../goldens/gym_config/python-format.json', import.meta.url), 'utf8'),
+  readFileSync(
+    new URL('../../../test/goldens/gym_config/python-format.json', import.meta.url),
+    'utf8',
+  ),
 ) as unknown as { row: string; templates: Recorded[] };
 const ROW = parseJson(GOLDEN.row) as JsonObject;
 

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { dumpJson } from '../../../src/platform/python/json.js';
-import { formatMap, MissingField } from '../../../src/platform/python/format-map.js';
-import { reprOf, strOf } from '../../../src/platform/python/repr.js';
-import type { JsonObject } from '../../../src/platform/json/lossless.js';
-import { parseJson } from '../../../src/platform/json/lossless.js';
+import { dumpJson } from '../../python/json.js';
+import { formatMap, MissingField } from '../../python/format-map.js';
+import { reprOf, strOf } from '../../python/repr.js';
+import type { JsonObject } from '../../json/exact.js';
+import { parseJson } from '../../json/exact.js';
 
 const RECORDED = parseJson(
-  readFileSync(new URL('../../goldens/gym_config/python-text.json', import.meta.url), 'utf8'),
+  readFileSync(
+    new URL('../../../test/goldens/gym_config/python-text.json', import.meta.url),
+    'utf8',
+  ),
 ) as unknown as {
   values: { json: string; str: string; in_list: string; dumps: string }[];
   row: JsonObject;

@@ -1,10 +1,9 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../json/lossless.js';
+import { isNumber, type Json } from '../json/exact.js';
 import type { FloatForm } from './float-parts.js';
 import { floatParts } from './float-parts.js';
-import { asciiDecimals, intOf } from './numbers.js';
-import { strOf } from './repr.js';
-import { countCodePoints } from './text.js';
+import { asciiDecimals } from '../../src/platform/python/numbers.js';
+import { intOf, strOf } from './repr.js';
+import { countCodePoints } from '../../src/platform/python/text.js';
 
 type Alignment = '<' | '>' | '=' | '^';
 
@@ -35,10 +34,10 @@ export function formatValue(value: Json, specification: string): string {
   if (specification === '') return strOf(value);
   if (typeof value === 'string') return formatText(value, parse(specification, '<'));
   if (typeof value === 'boolean') return formatInt(value ? 1n : 0n, parse(specification, '>'));
-  if (isLosslessNumber(value)) {
+  if (isNumber(value)) {
     const whole = intOf(value);
     const parsed = parse(specification, '>');
-    return whole === null ? formatFloat(Number(value.value), parsed) : formatInt(whole, parsed);
+    return whole === null ? formatFloat(Number(value.text), parsed) : formatInt(whole, parsed);
   }
   throw invalid(specification, 'null, lists and objects take none');
 }

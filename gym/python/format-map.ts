@@ -1,5 +1,4 @@
-import { isObject } from '../json/lossless.js';
-import type { Json, JsonObject } from '../json/lossless.js';
+import { isObject, type Json, type JsonObject } from '../json/exact.js';
 import { formatValue } from './format-spec.js';
 import { asciiOf, reprOf, strOf } from './repr.js';
 

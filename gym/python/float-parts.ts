@@ -1,4 +1,4 @@
-import { floatText, scaledBy } from './numbers.js';
+import { floatText, scaledBy } from '../../src/platform/python/numbers.js';
 
 /**
  * `e`, `f` and `g` of Python's format specifications. `shortest` is the empty type: `repr`, unless a precision is

@@ -1,7 +1,7 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../json/lossless.js';
-import { entriesOf } from '../json/order.js';
-import { numberText } from './numbers.js';
+import type { KeptJson } from '../../src/platform/json/kept.js';
+import { isNumber, type Json } from '../json/exact.js';
+import { entriesOf } from '../../src/platform/json/order.js';
+import { floatText } from '../../src/platform/python/numbers.js';
 
 /** `str(value)` of parsed JSON: what a template shows. */
 export const strOf = (value: Json): string => (typeof value === 'string' ? value : reprOf(value));
@@ -11,7 +11,7 @@ export function reprOf(value: Json): string {
   if (value === null) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (typeof value === 'string') return quote(value);
-  if (isLosslessNumber(value)) return numberText(value);
+  if (isNumber(value)) return intOf(value)?.toString() ?? floatText(Number(value.text));
   if (Array.isArray(value)) return `[${value.map(reprOf).join(', ')}]`;
   const entries = entriesOf(value).map(([key, item]) => `${quote(key)}: ${reprOf(item)}`);
   return `{${entries.join(', ')}}`;
@@ -19,6 +19,17 @@ export function reprOf(value: Json): string {
 
 /** `ascii(value)`: non-ASCII characters are escaped. */
 export const asciiOf = (value: Json): string => reprOf(value).replace(/[^\0-\x7f]/gu, escape);
+
+/** The range that orjson reads as `int`. Larger integers become floats. */
+const SMALLEST_INT = -(2n ** 63n);
+const LARGEST_INT = 2n ** 64n - 1n;
+
+/** The integer, or null for a number that Python reads as a float. */
+export function intOf({ text }: KeptJson): bigint | null {
+  if (!/^-?\d+$/.test(text)) return null;
+  const whole = BigInt(text);
+  return whole >= SMALLEST_INT && whole <= LARGEST_INT ? whole : null;
+}
 
 const SHORT: Partial<Record<string, string>> = {
   '\\': '\\\\',
