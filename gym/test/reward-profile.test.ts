@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
 import { rewardProfile } from '../metrics/reward-profile.js';
-import {
-  formatJson,
-  parseJson,
-  type Json,
-  type JsonObject,
-} from '../json/exact.js';
+import { formatJson, parseJson, type Json, type JsonObject } from '../json/exact.js';
 import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { assertClose } from './metrics/close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt, plain } from './metrics/goldens.js';

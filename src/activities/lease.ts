@@ -29,7 +29,7 @@ export interface Lease extends Omit<Attempt, 'checkpoint'> {
   claims: (journal: Journal) => void;
 }
 
-export interface Term {
+export interface Term extends Pick<Dependencies, 'folds' | 'limits'> {
   attempt: Attempt;
   ref: RolloutRef;
   /** For an activity that ends itself, because its workflow has no timer yet. */
@@ -38,8 +38,7 @@ export interface Term {
 
 /** Runs with a lease. If that ends it, the reason is thrown, whatever the run throws. */
 export async function withLease<T>(
-  { attempt, ref, deadline }: Term,
-  { folds, limits }: Pick<Dependencies, 'folds' | 'limits'>,
+  { attempt, ref, deadline, folds, limits }: Term,
   run: (lease: Lease) => Promise<T>,
 ): Promise<T> {
   attempt.signal.throwIfAborted();

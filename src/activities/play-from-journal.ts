@@ -31,8 +31,7 @@ export interface Play {
  */
 export async function playFromJournal(
   lease: Lease,
-  { by, play, otherwise }: Play,
-  dependencies: Dependencies,
+  { by, play, otherwise, ...dependencies }: Play & Dependencies,
 ): Promise<Trajectory> {
   const { store } = dependencies;
   const { ref, number, lost_ms } = lease;
@@ -91,7 +90,7 @@ export function playOpened(
 ): (at: TurnRef) => Promise<TurnProgress> {
   return ({ batch_id, row, repeat, limits }) =>
     dependencies.attempt((attempt) =>
-      withLease({ attempt, ref: { batch_id, row, repeat } }, dependencies, async (lease) => {
+      withLease({ ...dependencies, attempt, ref: { batch_id, row, repeat } }, async (lease) => {
         const { ref } = lease;
         await checkAgentIsThere(ref, { ...dependencies, ...lease });
         const by = { activity, ...(limits !== undefined && { limits }) };
@@ -100,7 +99,7 @@ export function playOpened(
             throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
           await play(playing);
         };
-        return progressOf(await playFromJournal(lease, { by, play: started }, dependencies));
+        return progressOf(await playFromJournal(lease, { ...dependencies, by, play: started }));
       }),
     );
 }

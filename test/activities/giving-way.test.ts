@@ -26,7 +26,7 @@ function waiting(t: TestContext, { hasGivenWay = false, isCrowded = (): boolean 
   const seen: { error?: unknown } = {};
   const term = { attempt: attemptOf({ hasGivenWay, isCrowded }), ref: REF };
   const shared = { folds: createAllowance(Infinity), limits: { follow: () => () => undefined } };
-  const running = withLease(term, shared, ({ signal, idles }) => {
+  const running = withLease({ ...term, ...shared }, ({ signal, idles }) => {
     say = idles;
     return new Promise<void>((resolve, reject) => {
       go = resolve;

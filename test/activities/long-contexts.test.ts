@@ -31,14 +31,13 @@ async function playing(t: TestContext) {
   };
   const play = (row: number, { grows = 0, signal = never } = {}) =>
     withLease(
-      { attempt: attemptOf({ signal }), ref: { ...REF, row } },
-      bench.dependencies,
+      { ...bench.dependencies, attempt: attemptOf({ signal }), ref: { ...REF, row } },
       (lease) =>
-        playFromJournal(
-          lease,
-          { by: { activity: 'playTurns' }, play: (one) => grow(one, grows) },
-          bench.dependencies,
-        ),
+        playFromJournal(lease, {
+          ...bench.dependencies,
+          by: { activity: 'playTurns' },
+          play: (one) => grow(one, grows),
+        }),
     );
   const until = async (count: number): Promise<void> => {
     while (started.length < count || !ends.has(started.at(-1)!)) await nextTurn();

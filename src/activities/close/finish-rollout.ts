@@ -38,10 +38,9 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       const by = { activity: 'finishRollout', run: attempt.run_id };
       const play = (playing: Playing): Promise<void> => cutRun(playing, input);
       const end = { by, play, otherwise: endAs(input, { ref, store }) };
-      const trajectory = await withLease(
-        { attempt, ref },
-        { ...dependencies, folds: AT_ONCE },
-        (lease) => playFromJournal(lease, end, dependencies),
+      const term = { ...dependencies, attempt, ref, folds: AT_ONCE };
+      const trajectory = await withLease(term, (lease) =>
+        playFromJournal(lease, { ...dependencies, ...end }),
       );
       const stopped = input.stop_reason === 'stopped';
       return {

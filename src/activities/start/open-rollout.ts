@@ -31,10 +31,11 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
       const given = isByHand(input)
         ? parseSingle(input)
         : await requestOf(place.batch_id, dependencies.store);
-      const { replaces: _, ...ref } = place;
+      const { batch_id, row, repeat } = place;
+      const ref = { batch_id, row, repeat };
       const { rollout_timeout = given.rollout_timeout } = limits;
-      const term = { attempt, ref, deadline: { rollout_timeout, spent_ms } };
-      return await withLease(term, dependencies, async (lease) => {
+      const deadline = { rollout_timeout, spent_ms };
+      return await withLease({ ...dependencies, attempt, ref, deadline }, async (lease) => {
         const is_batch = 'sample' in given;
         const request = is_batch
           ? await planSingle({ single: given, attempt: lease }, dependencies)
@@ -78,7 +79,7 @@ async function open(
       await play(playing);
     }
   };
-  const trajectory = await playFromJournal(lease, { by, play }, dependencies);
+  const trajectory = await playFromJournal(lease, { ...dependencies, by, play });
   const { queues, plays } = whereIsPlayed(trajectory, dependencies);
   return {
     ...lease.ref,
