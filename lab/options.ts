@@ -23,9 +23,8 @@ type Options<D extends Record<string, Default>> = { [Name in keyof D]: Given<D[N
  * `-` on the command line. `--help` prints the usage and ends the process; so does whatever is wrong.
  */
 export function readOptions<D extends Record<string, Default>>(
-  usage: string,
+  { usage, args = process.argv.slice(2) }: { usage: string; args?: readonly string[] },
   defaults: D,
-  args: readonly string[] = process.argv.slice(2),
 ): Options<D> {
   const optionOf = (name: string): string => name.replaceAll('_', '-');
   const options = Object.entries(defaults).map(([name, value]) => {

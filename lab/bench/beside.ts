@@ -25,16 +25,19 @@ const USAGE = `node --import tsx lab/bench/beside.ts [--build NAME=FOLDER …] [
   --warm N             batches before them; default 12
   --preload FILE       a module that workers load first, such as a profiler`;
 
-const { rollouts, turns, tokens, rate, rounds, warm, preload, ...options } = readOptions(USAGE, {
-  build: [`now=${PROJECT_ROOT}`],
-  rollouts: 64,
-  turns: 1,
-  tokens: 8,
-  rate: 0,
-  rounds: 6,
-  warm: 12,
-  preload: null,
-});
+const { rollouts, turns, tokens, rate, rounds, warm, preload, ...options } = readOptions(
+  { usage: USAGE },
+  {
+    build: [`now=${PROJECT_ROOT}`],
+    rollouts: 64,
+    turns: 1,
+    tokens: 8,
+    rate: 0,
+    rounds: 6,
+    warm: 12,
+    preload: null,
+  },
+);
 const builds = options.build.map((one) => one.split('=', 2) as [string, string]);
 
 interface Player {

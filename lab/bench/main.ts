@@ -36,17 +36,20 @@ npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
   --json FILE    everything that was measured`;
 
 function optionsOf() {
-  const options = readOptions(USAGE, {
-    quick: false,
-    only: '',
-    rounds: 0,
-    large: false,
-    write: false,
-    size: false,
-    rollouts: SIZE.rollouts,
-    memory: SIZE.memory,
-    json: null,
-  });
+  const options = readOptions(
+    { usage: USAGE },
+    {
+      quick: false,
+      only: '',
+      rounds: 0,
+      large: false,
+      write: false,
+      size: false,
+      rollouts: SIZE.rollouts,
+      memory: SIZE.memory,
+      json: null,
+    },
+  );
   const { quick, rounds, rollouts } = options;
   if (rollouts === 0 || rollouts % SIZE.repeats !== 0)
     wrongUsage(USAGE, `--rollouts: expected a multiple of ${SIZE.repeats}, got ${rollouts}`);

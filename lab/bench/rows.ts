@@ -98,7 +98,7 @@ async function write(folder: string, { rows, tokens }: { rows: number; tokens: n
 }
 
 const USAGE = 'node --import tsx lab/bench/rows.ts [--rows N] [--tokens N]';
-const { rows, tokens } = readOptions(USAGE, { rows: 32, tokens: 32_768 });
+const { rows, tokens } = readOptions({ usage: USAGE }, { rows: 32, tokens: 32_768 });
 const size = { rows, tokens };
 const folder = await mkdtemp(path.join(tmpdir(), 'bench-rows-'));
 try {

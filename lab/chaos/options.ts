@@ -25,9 +25,8 @@ export function chaosOptions() {
     return arg === '--json' && next.startsWith('--') ? [arg, '-'] : [arg];
   });
   const { words, store, ...options } = readOptions(
-    USAGE,
+    { usage: USAGE, args },
     { short: false, store: 'file', seed: randomInt(1_000_000), only: '', json: null },
-    args,
   );
   const unknown = words.find((word) => word !== 'kills' && word !== 'day');
   if (unknown !== undefined) wrongUsage(USAGE, `expected kills or day, got ${unknown}`);

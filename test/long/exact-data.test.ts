@@ -6,6 +6,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { keptJson } from '../../src/platform/json/kept.js';
 import { itemsOf, membersOf } from '../../src/platform/json/members.js';
 import { NO_PYTHON, outputOf, startCommand, startPython } from '../../lab/bed/command.js';
 import type { Testbed } from '../harness/testbed.js';
@@ -95,11 +96,11 @@ describe('data of others', () => {
     const result = await outputOf(['result', ID, '--json', ...at]);
     assert.equal(membersOf(result)?.get('metadata'), METADATA);
     assert.match(result, /"completed":2/);
-    assert.equal(
-      membersOf(await readFile(file('metrics.json'), 'utf8'))?.get('metadata'),
-      METADATA,
-    );
-    const stored = membersOf(await readFile(file('batch.json'), 'utf8'));
+    // Files for people are indented.
+    const written = async (name: string) =>
+      membersOf(keptJson(await readFile(file(name), 'utf8')).text);
+    assert.equal((await written('metrics.json'))?.get('metadata'), METADATA);
+    const stored = await written('batch.json');
     assert.equal(stored?.get('metadata'), METADATA);
     assert.equal(
       membersOf(stored.get('generation') ?? '')?.get('chat_template_kwargs'),

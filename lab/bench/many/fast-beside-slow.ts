@@ -31,12 +31,15 @@ const TASK_QUEUE = 'beside';
 const SETTLED_TURNS = 2;
 const BEGINS_WITHIN_MS = 300_000;
 
-const { slow, fast, turns, rounds } = readOptions(USAGE, {
-  slow: 400,
-  fast: 32,
-  turns: 10,
-  rounds: 3,
-});
+const { slow, fast, turns, rounds } = readOptions(
+  { usage: USAGE },
+  {
+    slow: 400,
+    fast: 32,
+    turns: 10,
+    rounds: 3,
+  },
+);
 
 /** Seconds, of the fast batch. */
 interface Played {

@@ -35,19 +35,22 @@ waiting, playing and ending are measured apart.
   --figures       measures what temporal-rollout plan computes with, and writes it into src/cli/plan/figures.ts`;
 
 function optionsOf(): ManyOptions & { json: string | null; figures: boolean } {
-  const { turn_time, tokens, heartbeats, limit, ...options } = readOptions(USAGE, {
-    rollouts: 1000,
-    workers: 1,
-    turns: 5,
-    turn_time: '6s',
-    tokens: 0,
-    memory: '4GiB',
-    turn_slice: '10m',
-    heartbeats: null,
-    limit: '20m',
-    json: null,
-    figures: false,
-  });
+  const { turn_time, tokens, heartbeats, limit, ...options } = readOptions(
+    { usage: USAGE },
+    {
+      rollouts: 1000,
+      workers: 1,
+      turns: 5,
+      turn_time: '6s',
+      tokens: 0,
+      memory: '4GiB',
+      turn_slice: '10m',
+      heartbeats: null,
+      limit: '20m',
+      json: null,
+      figures: false,
+    },
+  );
   const { rollouts, turns } = options;
   if (turns < 4 || rollouts === 0 || rollouts % REPEATS !== 0)
     wrongUsage(USAGE, `${rollouts} rollouts of ${turns} turns`);

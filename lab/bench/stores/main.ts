@@ -61,7 +61,7 @@ async function turns({ database, size }: Run): Promise<string> {
 const PARTS = { tables, pace, turns };
 
 async function main(): Promise<void> {
-  const { quick, words } = readOptions(USAGE, { quick: false });
+  const { quick, words } = readOptions({ usage: USAGE }, { quick: false });
   const names = Object.keys(PARTS) as (keyof typeof PARTS)[];
   const wanted = names.filter((name) => words.length === 0 || words.includes(name));
   const unknown = words.find((name) => !(name in PARTS));

@@ -72,13 +72,16 @@ async function measureCase(
   return found;
 }
 
-const { build, stage, rounds, only, postgres } = readOptions(USAGE, {
-  build: [`now=${PROJECT_ROOT}`],
-  only: '',
-  stage: [],
-  rounds: 2,
-  postgres: false,
-});
+const { build, stage, rounds, only, postgres } = readOptions(
+  { usage: USAGE },
+  {
+    build: [`now=${PROJECT_ROOT}`],
+    only: '',
+    stage: [],
+    rounds: 2,
+    postgres: false,
+  },
+);
 const builds = build.map((one) => one.split('=', 2) as [string, string]);
 const stages = [...STAGES, ...(postgres ? (['postgres'] as const) : [])].filter(
   (one) => stage.length === 0 || stage.includes(one),

@@ -3,7 +3,7 @@ import { readOptions, wrongUsage } from '../../options.js';
 import { storeNamed } from '../stores.js';
 import { VICTIMS } from './kills.js';
 
-export const USAGE = `npm run chaos:agents -- [--store KIND] [--seed N] [--rollouts N] [--served N] [--only VICTIM,…] [--mini FILE] [--opencode FILE] [--json FILE]
+const USAGE = `npm run chaos:agents -- [--store KIND] [--seed N] [--rollouts N] [--served N] [--only VICTIM,…] [--mini FILE] [--opencode FILE] [--json FILE]
 
   --store KIND   journals in files (file) or in PostgreSQL (postgres); else in files
   --seed N       of what is killed when; else a random one, which is printed
@@ -17,16 +17,19 @@ export const USAGE = `npm run chaos:agents -- [--store KIND] [--seed N] [--rollo
 export type Options = ReturnType<typeof agentsOptions>;
 
 export function agentsOptions() {
-  const { store, rollouts, served, only, ...options } = readOptions(USAGE, {
-    store: 'file',
-    seed: randomInt(1_000_000),
-    rollouts: 160,
-    served: -1,
-    only: VICTIMS.join(','),
-    mini: null,
-    opencode: null,
-    json: null,
-  });
+  const { store, rollouts, served, only, ...options } = readOptions(
+    { usage: USAGE },
+    {
+      store: 'file',
+      seed: randomInt(1_000_000),
+      rollouts: 160,
+      served: -1,
+      only: VICTIMS.join(','),
+      mini: null,
+      opencode: null,
+      json: null,
+    },
+  );
   const names = only.split(',');
   const unknown = names.find((name) => !VICTIMS.some((victim) => victim === name));
   if (unknown !== undefined)

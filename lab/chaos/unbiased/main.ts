@@ -31,7 +31,7 @@ const say = (line: string): void => {
 };
 
 async function main(): Promise<void> {
-  const { seed, json } = readOptions(USAGE, { seed: randomInt(1_000_000), json: null });
+  const { seed, json } = readOptions({ usage: USAGE }, { seed: randomInt(1_000_000), json: null });
   say(
     `unbiased, seed ${seed}: three times ${ROLLOUTS} rollouts, kills every ${KILL_EVERY_S} s, heartbeat timeout ${HEARTBEAT_TIMEOUT_S} s`,
   );
