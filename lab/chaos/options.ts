@@ -20,8 +20,9 @@ export type Options = ReturnType<typeof chaosOptions>;
 
 export function chaosOptions() {
   // Its value may be left out.
-  const args = process.argv.slice(2).flatMap((arg, i, all) => {
-    const next = all[i + 1] ?? '--';
+  const given = process.argv.slice(2);
+  const args = given.flatMap((arg, i) => {
+    const next = given[i + 1] ?? '--';
     return arg === '--json' && next.startsWith('--') ? [arg, '-'] : [arg];
   });
   const { words, store, ...options } = readOptions(
