@@ -49,7 +49,14 @@ async function ends({ history, slices }: ReturnType<typeof untilTheFirstEnds>): 
 describe('the share of a slice that has ended', () => {
   test('goes to one that has rollouts to start rather than to one that has less', async () => {
     const batch = untilTheFirstEnds();
-    batch.history.signalChild('share', IDS[1]!);
+    const { history } = batch;
+    const initiatedEventId = history.signalChild('share', IDS[1]!);
+    // The next one waits for its arrival.
+    history.add('EXTERNAL_WORKFLOW_EXECUTION_SIGNALED', {
+      initiatedEventId,
+      namespace: 'default',
+      workflowExecution: { workflowId: IDS[1]! },
+    });
     await ends(batch);
   });
 });
