@@ -107,7 +107,7 @@ async function runTests({ files, concurrency, isAlone = false }) {
 
 /** A Temporal server for all files that do not kill theirs, with a namespace each (lab/bed/server.ts). */
 async function startServer({ files, scratch }) {
-  const load = (name) => import(path.join(compiled, 'src/dev', name));
+  const load = (name) => import(path.join(compiled, 'dev', name));
   const { chooseServerPorts, startDevServer } = await load('dev-server.js');
   const { findTemporalCli } = await import(path.join(compiled, 'tools/temporal-cli/find.js'));
   const cli = await findTemporalCli({ env: process.env, projectRoot: root, say: console.log });

@@ -40,7 +40,7 @@ async function main(options) {
   if (options.includes('--test')) {
     await ensurePackages('src/environments/math/grader-install.js', 'graderInstall');
     await ensureTemporalCli();
-    await ensurePackages('src/dev/trainer-example.js', 'trainerInstall');
+    await ensurePackages('dev/trainer-example.js', 'trainerInstall');
   }
   if (options.includes('--test'))
     await ensurePackages('lab/demos/learning/example.js', 'learningInstall');
@@ -103,10 +103,11 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'lab/demos'].flatMap((folder) =>
-    filesBelow(at(folder))
-      .filter((file) => !file.startsWith('test/'))
-      .map((file) => `${folder}/${file}`),
+  const sources = ['src', 'dev', 'simulator', 'tools/temporal-cli', 'gym', 'lab/demos'].flatMap(
+    (folder) =>
+      filesBelow(at(folder))
+        .filter((file) => !file.startsWith('test/'))
+        .map((file) => `${folder}/${file}`),
   );
   return fingerprint(root, [...configs, 'package-lock.json', ...sources]);
 }

@@ -35,11 +35,19 @@ export const tierOf = (file) => /^(?:gym\/)?test\/(e2e|long|interop)\//.exec(fil
  * same part again, and changes together try all of them.
  */
 export function ninthOf({ root, files, times }) {
-  const tree = ['src', 'simulator', 'tools/temporal-cli', 'gym', 'lab', 'python', 'test'].flatMap(
-    (folder) =>
-      filesBelow(path.join(root, folder))
-        .filter((file) => /\.(ts|py|json)$/.test(file))
-        .map((file) => `${folder}/${file}`),
+  const tree = [
+    'src',
+    'dev',
+    'simulator',
+    'tools/temporal-cli',
+    'gym',
+    'lab',
+    'python',
+    'test',
+  ].flatMap((folder) =>
+    filesBelow(path.join(root, folder))
+      .filter((file) => /\.(ts|py|json)$/.test(file))
+      .map((file) => `${folder}/${file}`),
   );
   const part = Number.parseInt(fingerprint(root, tree).slice(0, 8), 16) % PARTS;
   const parts = Array.from({ length: PARTS }, () => ({ seconds: 0, files: [] }));

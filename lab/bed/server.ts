@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { LOOPBACK_CHANNEL } from '../../src/client/server.js';
-import { chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
+import { chooseServerPorts, startDevServer } from '../../dev/dev-server.js';
 import { findTemporalCli } from '../../tools/temporal-cli/find.js';
-import type { Ports } from '../../src/dev/dev-server.js';
+import type { Ports } from '../../dev/dev-server.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 export { PROJECT_ROOT };

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { z } from 'zod';
 import type { Exit } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';
-import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import { stackEnvironment } from '../../dev/stack-environment.js';
 import type { Config } from '../../src/workers/config.js';
 import { PROJECT_ROOT } from './server.js';
 import { untilStarted } from './started-child.js';

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { createRetrievers } from '../../src/environments/retriever/open-retriever.js';
 import { RetrieverSettings } from '../../src/environments/retriever/settings.js';
 import { documentsOf, queriesOf, WRITERS } from '../../test/environments/retriever/large-corpus.js';

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { trainerInstall, PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { trainerInstall, PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { arrowRows } from '../../src/model/results/arrow/rows.js';
 import type { Row } from '../../src/model/results/row.js';
 import { writeJson } from '../../src/platform/json/kept.js';

@@ -1,7 +1,7 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { copyExamples } from '../dev/example.js';
+import { copyExamples } from '../../dev/example.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';

@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util';
-import { findExample } from '../dev/example.js';
-import { endStack, join } from '../dev/join.js';
-import { howToUse, stackClaimant } from '../dev/folder-claim.js';
-import { whatRuns } from '../dev/running-stack.js';
-import { stackFolder, up } from '../dev/up.js';
+import { findExample } from '../../dev/example.js';
+import { endStack, join } from '../../dev/join.js';
+import { howToUse, stackClaimant } from '../../dev/folder-claim.js';
+import { whatRuns } from '../../dev/running-stack.js';
+import { stackFolder, up } from '../../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
 import { DEFAULT_FILE, integerOf } from './arguments.js';

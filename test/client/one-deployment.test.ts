@@ -12,7 +12,7 @@ import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { StreamClient } from '../../src/client/stream-client.js';
 import { connectStream } from '../../src/client/stream-client.js';
-import { trainerInstall } from '../../src/dev/trainer-example.js';
+import { trainerInstall } from '../../dev/trainer-example.js';
 import { livingWorkers } from '../../src/temporal/pollers.js';
 import { foreignPolicy, reachPolicies } from '../../src/workers/policies.js';
 import type { OwnServer } from '../../lab/bed/server.js';

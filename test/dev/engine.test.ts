@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { engineFaults, namedEngines } from '../../src/dev/stack.js';
+import { engineFaults, namedEngines } from '../../dev/stack.js';
 import { startSimulator } from '../../simulator/server.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';

@@ -5,9 +5,9 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { startChild } from '../../src/platform/process/child.js';
-import { claimFolder, stackAt } from '../../src/dev/folder-claim.js';
-import type { RunningStack } from '../../src/dev/running-stack.js';
-import { sayRunning } from '../../src/dev/running-stack.js';
+import { claimFolder, stackAt } from '../../dev/folder-claim.js';
+import type { RunningStack } from '../../dev/running-stack.js';
+import { sayRunning } from '../../dev/running-stack.js';
 import { isRunning } from '../../lab/bed/process-tree.js';
 import { temporaryFolder } from './fakes.js';
 import { eventually } from '../../lab/bed/waiting.js';
@@ -33,7 +33,7 @@ async function deadStack(
   { folder, serverPid }: { folder: string; serverPid: number },
 ) {
   const script = path.join(folder, 'other.mjs');
-  const module = JSON.stringify(import.meta.resolve('../../src/dev/folder-claim.js'));
+  const module = JSON.stringify(import.meta.resolve('../../dev/folder-claim.js'));
   await writeFile(
     script,
     `import { claimFolder } from ${module};

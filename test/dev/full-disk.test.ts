@@ -5,7 +5,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { whySilent } from '../../src/dev/running-stack.js';
+import { whySilent } from '../../dev/running-stack.js';
 import { temporaryFolder } from './fakes.js';
 
 const run = promisify(execFile);

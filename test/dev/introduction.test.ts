@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { introduction } from '../../src/dev/introduction.js';
-import { commandLines } from '../../src/dev/lines-to-copy.js';
+import { introduction } from '../../dev/introduction.js';
+import { commandLines } from '../../dev/lines-to-copy.js';
 
 const STACK = {
   address: '127.0.0.1:7233',

@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { linesToCopy } from '../../src/dev/lines-to-copy.js';
-import { putPrograms } from '../../src/dev/programs-folder.js';
+import { linesToCopy } from '../../dev/lines-to-copy.js';
+import { putPrograms } from '../../dev/programs-folder.js';
 import type { TemporalCli } from '../../tools/temporal-cli/find.js';
 import { temporaryFolder, writeProgram } from './fakes.js';
 

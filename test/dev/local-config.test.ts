@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { writeLocalConfig } from '../../src/dev/local-config.js';
+import { writeLocalConfig } from '../../dev/local-config.js';
 import { loadConfig } from '../../src/workers/config.js';
 import { temporaryFolder } from './fakes.js';
 

@@ -6,11 +6,11 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { whatRuns } from '../../src/dev/running-stack.js';
-import { servedIn } from '../../src/dev/served.js';
-import type { Stack } from '../../src/dev/stack.js';
-import { tend } from '../../src/dev/tend.js';
-import { forgetEarlier, noteUser, useOf } from '../../src/dev/users.js';
+import { whatRuns } from '../../dev/running-stack.js';
+import { servedIn } from '../../dev/served.js';
+import type { Stack } from '../../dev/stack.js';
+import { tend } from '../../dev/tend.js';
+import { forgetEarlier, noteUser, useOf } from '../../dev/users.js';
 import { temporaryFolder } from './fakes.js';
 import { eventually } from '../../lab/bed/waiting.js';
 

@@ -7,7 +7,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { exampleIn } from '../docs/example.js';
 import { readRows } from '../../lab/bed/batch.js';
 import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';

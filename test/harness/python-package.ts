@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { cp } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 

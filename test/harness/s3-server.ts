@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
-import { trainerInstall } from '../../src/dev/trainer-example.js';
+import { trainerInstall } from '../../dev/trainer-example.js';
 import type { BucketSettings } from '../../src/platform/s3/bucket.js';
 import { startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';

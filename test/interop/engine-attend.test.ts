@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import { stackEnvironment } from '../../dev/stack-environment.js';
 import type { ReplicaEntry } from '../../src/model/policy/record.js';
 import type { Child } from '../../src/platform/process/child.js';
 import { startChild } from '../../src/platform/process/child.js';

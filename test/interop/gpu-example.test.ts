@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { WITHOUT_START } from './engine.js';
 import { tinyPython } from './tensor-trainer.js';

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import type { Row } from '../../src/model/results/row.js';
 import { exampleIn } from '../docs/example.js';
 import { startBatch } from '../../lab/bed/batch.js';

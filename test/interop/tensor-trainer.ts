@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
 import type { TestServer } from '../../lab/bed/server.js';
 import { eventually } from '../../lab/bed/waiting.js';

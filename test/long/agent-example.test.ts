@@ -8,7 +8,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import { stackEnvironment } from '../../dev/stack-environment.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { skip as withoutSandbox } from '../sandbox/programs/program-bed.js';
 import { readRows } from '../../lab/bed/batch.js';

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 
 const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)

@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { puzzleRequest } from '../../lab/bed/puzzle-request.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';

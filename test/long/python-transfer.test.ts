@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { exampleIn } from '../docs/example.js';
 import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import { startPolicyBed, TASK_QUEUE } from '../../lab/bed/policy-bed.js';

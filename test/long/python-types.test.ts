@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { cp, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import type { Place } from '../harness/python-package.js';
 import { install, installed, python, ran, skip, wellTyped } from '../harness/python-package.js';
 

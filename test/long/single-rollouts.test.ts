@@ -14,7 +14,7 @@ import { puzzleSamples } from '../../lab/bench/samples.js';
 import type { Counts } from '../../simulator/request-log.js';
 import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { install, skip } from '../harness/python-package.js';
 import { answeredBy } from '../../lab/bed/simulator.js';
 import type { Testbed } from '../harness/testbed.js';

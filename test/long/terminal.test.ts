@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import { stackEnvironment } from '../../dev/stack-environment.js';
 import type { TestServer } from '../../lab/bed/server.js';
 import { MAIN } from '../../lab/bed/command.js';
 import type { Stack } from '../../lab/bed/stack.js';

@@ -9,7 +9,7 @@ import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { PYTHON_PACKAGES, TRAINER_EXAMPLE, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, TRAINER_EXAMPLE, trainerInstall } from '../../dev/trainer-example.js';
 import type { Row } from '../../src/model/results/row.js';
 import { readRows } from '../../lab/bed/batch.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { promptOf } from '../../src/model/journal/calls.js';
 import type { Row } from '../../src/model/results/row-columns.js';
 import type { AgentRollout } from '../gateway/agent-rows.js';

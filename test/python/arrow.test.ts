@@ -8,7 +8,7 @@ import { arbitraryRow } from '../fakes/arbitrary-row.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { agentJournal, linesOf, rolloutOf } from '../gateway/agent-rows.js';
 import type { BatchResult } from '../../src/activities/contract.js';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { FORMATS } from '../../src/model/results/arrow/formats.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { exampleIn } from '../docs/example.js';
 import { PYTHON, withoutPython } from '../environments/python-server.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';

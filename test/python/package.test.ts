@@ -5,7 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
-import { PYTHON_PACKAGES } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
 import { Release } from '../../src/model/policy/holder.js';

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { createRandom } from '../../simulator/random.js';
 import { createRetrievers } from '../../src/environments/retriever/open-retriever.js';
 import type { RetrievedDocument } from '../../src/environments/retriever/retriever.js';

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { chown, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { hasStack, portsFor } from '../../collection/start/deployment.js';
-import { planServer } from '../../../src/dev/stack.js';
+import { planServer } from '../../../dev/stack.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';
 
 test('a folder that only a file names is no stack of a collection, and is not written to', async (t) => {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { stackEnvironment } from '../../../src/dev/stack-environment.js';
+import { stackEnvironment } from '../../../dev/stack-environment.js';
 import { MAIN } from '../../../lab/bed/command.js';
 import { within } from '../../../lab/bed/waiting.js';
 

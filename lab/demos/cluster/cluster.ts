@@ -6,10 +6,10 @@ import { watchBatch } from '../../../src/client/watch.js';
 import { textsOf } from '../../../src/platform/lines.js';
 import { INTERRUPTED, untilAborted } from '../../../src/platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import { linesToCopy } from '../../../src/dev/lines-to-copy.js';
-import { putPrograms } from '../../../src/dev/programs-folder.js';
-import type { StackSession } from '../../../src/dev/session.js';
-import { inSession, throwIfPartFailed } from '../../../src/dev/session.js';
+import { linesToCopy } from '../../../dev/lines-to-copy.js';
+import { putPrograms } from '../../../dev/programs-folder.js';
+import type { StackSession } from '../../../dev/session.js';
+import { inSession, throwIfPartFailed } from '../../../dev/session.js';
 import type { Cluster } from './processes.js';
 import { TASK_QUEUE, makeScratch, startCluster } from './processes.js';
 

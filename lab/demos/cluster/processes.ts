@@ -11,10 +11,10 @@ import { loadConfig } from '../../../src/workers/config.js';
 import { migrateStore } from '../../../src/workers/open-store.js';
 import type { LocalPostgres } from './postgres.js';
 import { NO_POSTGRES, findPostgres, preparePostgres } from './postgres.js';
-import { stackEnvironment } from '../../../src/dev/stack-environment.js';
-import type { PlannedServer, StackPlace } from '../../../src/dev/stack.js';
-import { DEMO_SIMULATOR, nodePart, planServer, serverPart } from '../../../src/dev/stack.js';
-import type { Part } from '../../../src/dev/supervisor.js';
+import { stackEnvironment } from '../../../dev/stack-environment.js';
+import type { PlannedServer, StackPlace } from '../../../dev/stack.js';
+import { DEMO_SIMULATOR, nodePart, planServer, serverPart } from '../../../dev/stack.js';
+import type { Part } from '../../../dev/supervisor.js';
 
 /** Each of them twice, as on two hosts. */
 const ROLES = ['workflow', 'generation', 'environment'] as const;

@@ -4,9 +4,9 @@ import { startChild } from '../../../src/platform/process/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { pythonInstall, type PythonInstall } from '../../../src/platform/python-install.js';
 import { ensurePython, type PythonSetup } from '../../../src/platform/python-setup.js';
-import { stackEnvironment } from '../../../src/dev/stack-environment.js';
-import type { Part } from '../../../src/dev/supervisor.js';
-import { PYTHON_PACKAGES } from '../../../src/dev/trainer-example.js';
+import { stackEnvironment } from '../../../dev/stack-environment.js';
+import type { Part } from '../../../dev/supervisor.js';
+import { PYTHON_PACKAGES } from '../../../dev/trainer-example.js';
 
 /** The example that learns: a trainer and an engine in Python. */
 export const LEARNING_EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'learning');

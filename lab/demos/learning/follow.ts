@@ -3,7 +3,7 @@ import { follow as drawing } from '../../../src/client/follow.js';
 import type { Screen } from '../../../src/client/screen.js';
 import { withDeadline } from '../../../src/platform/waits/abort.js';
 import type { Interrupts } from '../../../src/platform/process/interrupts.js';
-import type { Supervisor } from '../../../src/dev/supervisor.js';
+import type { Supervisor } from '../../../dev/supervisor.js';
 import type { KillPlan, Victim } from './kills.js';
 import { killInTurn } from './kills.js';
 import type { Lesson } from './processes.js';

@@ -2,7 +2,7 @@ import { appendFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../../../simulator/random.js';
-import type { Supervisor } from '../../../src/dev/supervisor.js';
+import type { Supervisor } from '../../../dev/supervisor.js';
 import type { Kill } from './board.js';
 
 export interface KillPlan {

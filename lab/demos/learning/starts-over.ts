@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { takePort } from '../../../src/platform/process/free-port.js';
-import { createSupervisor } from '../../../src/dev/supervisor.js';
+import { createSupervisor } from '../../../dev/supervisor.js';
 import { examplePart } from './example.js';
 import type { Session } from './follow.js';
 import { follow } from './follow.js';

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { startChild } from '../../../src/platform/process/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import { stackEnvironment } from '../../../src/dev/stack-environment.js';
-import type { Part } from '../../../src/dev/supervisor.js';
+import { stackEnvironment } from '../../../dev/stack-environment.js';
+import type { Part } from '../../../dev/supervisor.js';
 
 /** A policy in torch, in the example's own engine. */
 export interface Torch {

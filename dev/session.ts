@@ -1,13 +1,13 @@
-import type { Screen } from '../client/screen.js';
-import { createScreen } from '../client/screen.js';
-import type { Interrupts } from '../platform/process/interrupts.js';
-import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
+import type { Screen } from '../src/client/screen.js';
+import { createScreen } from '../src/client/screen.js';
+import type { Interrupts } from '../src/platform/process/interrupts.js';
+import { INTERRUPTED, listenForInterrupts } from '../src/platform/process/interrupts.js';
+import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { claimFolder } from './folder-claim.js';
 import type { StackPlace } from './stack.js';
 import { createSupervisor } from './supervisor.js';
-import type { TemporalCli } from '../../tools/temporal-cli/find.js';
-import { findTemporalCli } from '../../tools/temporal-cli/find.js';
+import type { TemporalCli } from '../tools/temporal-cli/find.js';
+import { findTemporalCli } from '../tools/temporal-cli/find.js';
 
 /** What a command has that starts a stack in a folder and watches it. */
 export interface StackSession {

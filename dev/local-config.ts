@@ -1,10 +1,10 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { replaceFile } from '../platform/files.js';
-import type { Config } from '../workers/config.js';
-import type { GenerationServiceSettings } from '../workers/generation-settings.js';
-import { environmentAt, loadConfig } from '../workers/config.js';
+import { replaceFile } from '../src/platform/files.js';
+import type { Config } from '../src/workers/config.js';
+import type { GenerationServiceSettings } from '../src/workers/generation-settings.js';
+import { environmentAt, loadConfig } from '../src/workers/config.js';
 
 export interface LocalConfigOptions {
   /** The deployment's temporal.yaml. */

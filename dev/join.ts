@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeClaimant } from '../platform/claim.js';
+import { describeClaimant } from '../src/platform/claim.js';
 import { isTaken, stackClaimant } from './folder-claim.js';
 import type { RunningStack } from './running-stack.js';
 import { whatRuns } from './running-stack.js';

@@ -1,4 +1,4 @@
-import { shellWord } from '../platform/command.js';
+import { shellWord } from '../src/platform/command.js';
 
 /** Variables of the user's shell that would lead its commands to another server. */
 const IN_THE_WAY = /^TEMPORAL_(?:PROFILE|API_KEY|TLS.*|GRPC_META_.*)$/;

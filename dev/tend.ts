@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { describeError } from '../platform/errors.js';
+import { describeError } from '../src/platform/errors.js';
 import type { RunningStack } from './running-stack.js';
 import { forgetRunning, sayRunning } from './running-stack.js';
 import { servedIn } from './served.js';

@@ -3,14 +3,14 @@ import { totalmem } from 'node:os';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
-import { LOOPBACK_CHANNEL } from '../client/server.js';
-import { within } from '../platform/waits/abort.js';
-import { describeError } from '../platform/errors.js';
-import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
-import type { Child } from '../platform/process/child.js';
-import { describeExit, logTail, startChild } from '../platform/process/child.js';
+import { LOOPBACK_CHANNEL } from '../src/client/server.js';
+import { within } from '../src/platform/waits/abort.js';
+import { describeError } from '../src/platform/errors.js';
+import { SEARCH_ATTRIBUTES } from '../src/model/workflow-safe/search-attributes.js';
+import type { Child } from '../src/platform/process/child.js';
+import { describeExit, logTail, startChild } from '../src/platform/process/child.js';
 import { stackEnvironment } from './stack-environment.js';
-import { firstFreePort, takePort } from '../platform/process/free-port.js';
+import { firstFreePort, takePort } from '../src/platform/process/free-port.js';
 
 export interface DevServerOptions {
   /** The Temporal CLI. */

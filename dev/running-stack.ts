@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { isFull, replaceFile } from '../platform/files.js';
+import { isFull, replaceFile } from '../src/platform/files.js';
 
 /** What a running stack says of itself, in `stack.json` of its folder. Whoever has claimed the folder writes it. */
 export interface RunningStack {

@@ -1,12 +1,12 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Claimant } from '../platform/claim.js';
-import { claimFile, claimantOf, describeClaimant } from '../platform/claim.js';
+import type { Claimant } from '../src/platform/claim.js';
+import { claimFile, claimantOf, describeClaimant } from '../src/platform/claim.js';
 import type { RunningStack } from './running-stack.js';
 import { forgetRunning, whatRuns } from './running-stack.js';
-import type { ProcessIdentity } from '../platform/process/identity.js';
-import { identify, isAlive } from '../platform/process/identity.js';
+import type { ProcessIdentity } from '../src/platform/process/identity.js';
+import { identify, isAlive } from '../src/platform/process/identity.js';
 
 /** Two Temporal servers on one database file would destroy it, so only one local stack at a time has the folder. */
 export interface FolderClaim {

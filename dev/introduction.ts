@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { nearPath } from '../platform/near-path.js';
+import { nearPath } from '../src/platform/near-path.js';
 import type { Stack } from './stack.js';
 
 export interface Introduced extends Pick<

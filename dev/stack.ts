@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { startChild } from '../platform/process/child.js';
-import { loadModules } from '../workers/check/check-environments.js';
-import type { Config } from '../workers/config.js';
-import { loadConfig } from '../workers/config.js';
+import { startChild } from '../src/platform/process/child.js';
+import { loadModules } from '../src/workers/check/check-environments.js';
+import type { Config } from '../src/workers/config.js';
+import { loadConfig } from '../src/workers/config.js';
 import type { Ports } from './dev-server.js';
 import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './stack-environment.js';
 import type { FolderClaim } from './folder-claim.js';
-import { takePort } from '../platform/process/free-port.js';
+import { takePort } from '../src/platform/process/free-port.js';
 import type { LocalConfigOptions } from './local-config.js';
 import { writeLocalConfig } from './local-config.js';
 import { servedIn } from './served.js';
 import type { Part, Supervisor } from './supervisor.js';
 import { isDeepStrictEqual } from 'node:util';
-import { checkEngines } from '../workers/check/check-deployment.js';
+import { checkEngines } from '../src/workers/check/check-deployment.js';
 
 /** The folders of a local stack. */
 export interface StackPlace {

@@ -1,10 +1,10 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError } from '../platform/errors.js';
-import type { Child, Exit } from '../platform/process/child.js';
-import { describeExit, logTail } from '../platform/process/child.js';
-import { readableLines } from '../workers/log.js';
-import { explainCutTask } from '../workers/workflow-thread.js';
+import { describeError } from '../src/platform/errors.js';
+import type { Child, Exit } from '../src/platform/process/child.js';
+import { describeExit, logTail } from '../src/platform/process/child.js';
+import { readableLines } from '../src/workers/log.js';
+import { explainCutTask } from '../src/workers/workflow-thread.js';
 
 /** A process of the stack. */
 export interface Part {

@@ -1,9 +1,9 @@
 import { cp, readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { UsageError } from '../platform/command.js';
-import { exists } from '../platform/files.js';
-import { didYouMean } from '../platform/nearest.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
+import { UsageError } from '../src/platform/command.js';
+import { exists } from '../src/platform/files.js';
+import { didYouMean } from '../src/platform/nearest.js';
+import { PROJECT_ROOT } from '../src/platform/project-root.js';
 
 /** An example that a stack can play by itself: a folder of `examples` with a temporal.yaml and a batch.json. */
 export interface Example {

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { shellWord } from '../platform/command.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
-import type { TemporalCli } from '../../tools/temporal-cli/find.js';
+import { shellWord } from '../src/platform/command.js';
+import { PROJECT_ROOT } from '../src/platform/project-root.js';
+import type { TemporalCli } from '../tools/temporal-cli/find.js';
 
 /**
  * Puts the programs that are not on this machine's path into `bin` of a stack's folder, for other terminals: scripts

@@ -1,8 +1,8 @@
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { replaceFile } from '../platform/files.js';
-import type { ProcessIdentity } from '../platform/process/identity.js';
-import { identify, isAlive } from '../platform/process/identity.js';
+import { replaceFile } from '../src/platform/files.js';
+import type { ProcessIdentity } from '../src/platform/process/identity.js';
+import { identify, isAlive } from '../src/platform/process/identity.js';
 
 /**
  * The processes that a stack was started for, a file each: `users/<pid>.json` in its folder. Whoever leaves removes its
