@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Info } from '@temporalio/activity';
 import { asyncLocalStorage, Context } from '@temporalio/activity';
 import type { Priority } from '@temporalio/common';
+import type { z } from 'zod';
 import { Fault } from '../model/faults.js';
 import { SILENT_S } from '../model/journal/standing.js';
 import type { Waiting } from './contract.js';
@@ -35,8 +36,8 @@ export interface Attempt {
    * died at once.
    */
   lost_ms: number;
-  /** The position of a predecessor. Set it to the position of this attempt. */
-  checkpoint: unknown;
+  /** What this attempt leaves to the next one, and finds of the one before. What has another shape is not found. */
+  keeps: <T>(schema: z.ZodType<T>) => Kept<T>;
   /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
   reportWaiting: (waiting: Waiting | null) => Promise<void>;
   /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
@@ -53,6 +54,12 @@ export interface Attempt {
   warn: (message: string) => void;
   /** The priority of its task; Temporal keeps to it only where slots of workers are given out. */
   priority?: Priority;
+}
+
+export interface Kept<T> {
+  /** null: nothing is. */
+  get: () => T | null;
+  set: (value: T | null) => void;
 }
 
 /** Beside what it waits for; small, because Temporal keeps it with each beat. */
@@ -113,21 +120,21 @@ export function createRunAttempt({
     const before = (info.heartbeatDetails ?? {}) as Partial<HeartbeatDetails>;
     const unserved = createUnservedClock(before.held_ms ?? 0);
     if (before.gave_way === true) unserved.count(before.holds === true);
-    const details = detailsAfter(before, unserved);
+    const state: State = { ...stateAfter(before), unserved, place: null };
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
       workflow_type: info.workflowType ?? '',
     };
     const beat = (): void => {
-      context.heartbeat(details);
+      context.heartbeat(detailsOf(state));
     };
-    const reportWaiting = createWaitReporter({ details, unserved, mayTell }, (waiting) => {
+    const reportWaiting = createWaitReporter({ ...state, mayTell }, (waiting) => {
       // Beats are rare, and a batch reads it there.
       beat();
       return signalWaiting(workflow, waiting);
     });
-    const running: RunningAttempt = { context, workflow, before, details, unserved, reportWaiting };
+    const running: RunningAttempt = { context, workflow, before, state, reportWaiting };
     const leave = slots.enter(info.taskQueue);
     const heartbeat = setInterval(beat, (info.heartbeatTimeoutMs ?? DEFAULT_HEARTBEAT_MS) / 3);
     try {
@@ -157,13 +164,43 @@ interface RunningAttempt {
   context: Context;
   workflow: Pick<Attempt, 'workflow_id' | 'run_id'>;
   before: Partial<HeartbeatDetails>;
-  details: HeartbeatDetails;
-  unserved: UnservedClock;
+  state: State;
   reportWaiting: Attempt['reportWaiting'];
 }
 
+/** What the next heartbeat says. */
+interface State {
+  told: Told;
+  checkpoint: unknown;
+  unserved: UnservedClock;
+  place: (() => Place) | null;
+}
+
+const stateAfter = ({
+  waiting = 0,
+  since = null,
+  checkpoint = null,
+  holds = false,
+  ...before
+}: Partial<HeartbeatDetails>): Pick<State, 'told' | 'checkpoint'> => ({
+  told: {
+    waiting,
+    since,
+    holds,
+    ...(before.gave_way && { waits_for: before.waits_for ?? null }),
+  },
+  checkpoint,
+});
+
+const detailsOf = ({ told, checkpoint, unserved, place }: State): HeartbeatDetails => ({
+  ...told,
+  checkpoint,
+  held_ms: unserved.ms(),
+  ...(place !== null && { at: place() }),
+});
+
 function attemptOf(
-  { context, workflow, before, details, unserved, reportWaiting }: RunningAttempt,
+  { context, workflow, before, state, reportWaiting }: RunningAttempt,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
 ): Attempt {
   const { info } = context;
@@ -172,21 +209,21 @@ function attemptOf(
     run_id: workflow.run_id,
     number: info.attempt,
     signal: context.cancellationSignal,
-    elapsed_ms: elapsedOf(info, unserved),
+    elapsed_ms: elapsedOf(info, state.unserved),
     lost_ms: lostOf(info),
-    get checkpoint() {
-      return details.checkpoint;
-    },
-    set checkpoint(value) {
-      details.checkpoint = value;
-    },
+    keeps: (schema) => ({
+      get: () => schema.safeParse(state.checkpoint).data ?? null,
+      set: (value) => {
+        state.checkpoint = value;
+      },
+    }),
     reportWaiting,
     asks: (asked, answer) => askVisibly(asked, { answer, reportWaiting, silent_ms }),
     isCrowded: () => slots.areTaken(info.taskQueue),
-    isUnserved: () => details.holds,
+    isUnserved: () => state.told.holds,
     hasGivenWay: before.gave_way === true,
     isAt: (place) => {
-      Object.defineProperty(details, 'at', { get: place, enumerable: true, configurable: true });
+      state.place = place;
     },
     warn: (message) => {
       context.log.warn(message);
@@ -198,40 +235,20 @@ function attemptOf(
 /** The last heartbeat tells the next attempt, and whoever asks, how this one has ended. */
 async function failureAfter(
   error: unknown,
-  { context, before, details, unserved, reportWaiting }: RunningAttempt,
+  { context, before, state, reportWaiting }: RunningAttempt,
 ): Promise<unknown> {
   if (error instanceof GaveWay) {
-    const held_ms = unserved.ms() + (details.holds ? BACK_AFTER_MS : 0);
-    context.heartbeat({ ...details, held_ms, gave_way: true });
+    const held_ms = state.unserved.ms() + (state.told.holds ? BACK_AFTER_MS : 0);
+    context.heartbeat({ ...detailsOf(state), held_ms, gave_way: true });
     return toFailure(error);
   }
   if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
   const bug = context.cancellationSignal.aborted ? null : bugIn(error, before.bug ?? null);
-  const waiting = waitAfter(error, { bug, tries: context.info.attempt, details });
+  const waiting = waitAfter(error, { bug, tries: context.info.attempt, ...state });
   if (waiting !== null) await reportWaiting(waiting);
-  context.heartbeat({ ...details, waits_for: waiting, bug });
+  context.heartbeat({ ...detailsOf(state), waits_for: waiting, bug });
   return finalFailure(toFailure(error), bug);
 }
-
-const detailsAfter = (
-  {
-    waiting = 0,
-    since = null,
-    checkpoint = null,
-    holds = false,
-    ...before
-  }: Partial<HeartbeatDetails>,
-  unserved: UnservedClock,
-): HeartbeatDetails => ({
-  waiting,
-  since,
-  checkpoint,
-  holds,
-  ...(before.gave_way && { waits_for: before.waits_for ?? null }),
-  get held_ms() {
-    return unserved.ms();
-  },
-});
 
 /** Until this attempt both times are the server's, because this machine's clock may differ. */
 function elapsedOf(

@@ -17,7 +17,7 @@ import { createIdling } from './giving-way.js';
  * What an attempt has for one rollout, and loses at once: because its activity ends, its time is over, others need its
  * place, or its journal is another's.
  */
-export interface Lease extends Omit<Attempt, 'checkpoint'> {
+export interface Lease extends Attempt {
   ref: RolloutRef;
   /** Aborts with the end of the lease. */
   signal: AbortSignal;

@@ -58,21 +58,21 @@ const NO_TRY = 0.5;
  * latter moves the deadline, so it is always told. The next heartbeat also has what was not told.
  */
 export function createWaitReporter(
-  { details, unserved, mayTell }: { details: Told; unserved: UnservedClock; mayTell: MayTell },
+  { told, unserved, mayTell }: { told: Told; unserved: UnservedClock; mayTell: MayTell },
   signal: (waiting: Waiting | null) => Promise<void>,
 ): (waiting: Waiting | null) => Promise<void> {
   return async (waiting) => {
     const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
     const isUnserved = waiting?.holds === true;
     unserved.count(isUnserved);
-    const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
-    const movesDeadline = isUnserved !== details.holds;
-    details.waits_for = waiting;
-    if (waiting === null) details.since = null;
+    const isNews = waiting === null ? told.waiting > 0 : tries >= 2 * told.waiting;
+    const movesDeadline = isUnserved !== told.holds;
+    told.waits_for = waiting;
+    if (waiting === null) told.since = null;
     if (!isNews && !movesDeadline) return;
     if (waiting !== null && !movesDeadline && !mayTell()) return;
-    details.waiting = tries;
-    details.holds = isUnserved;
+    told.waiting = tries;
+    told.holds = isUnserved;
     await signal(waiting);
   };
 }
@@ -92,14 +92,14 @@ const MOST = 300;
 /** What the next attempt is for, after the error of one; null: no other one will help. */
 export function waitAfter(
   error: unknown,
-  { bug, tries, details }: { bug: Bug | null; tries: number; details: Told },
+  { bug, tries, told }: { bug: Bug | null; tries: number; told: Told },
 ): Waiting | null {
   const repair = bug && { service: REPAIR, message: bug.text.slice(0, MOST) };
   const waited = error instanceof Fault && isWaitedFor(error) ? waitOf(error) : repair;
   if (waited === null) return null;
   // The start of a wait that no journal counts.
-  details.since ??= commonMs() / 1000;
-  return { tries, since: timeText(details.since), ...waited };
+  told.since ??= commonMs() / 1000;
+  return { tries, since: timeText(told.since), ...waited };
 }
 
 const isWaitedFor = (fault: Fault): boolean =>

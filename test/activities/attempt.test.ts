@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/common';
+import { z } from 'zod';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import { toFailure } from '../../src/activities/failure.js';
 import { waitIn } from '../../src/activities/waits.js';
@@ -182,6 +183,7 @@ describe('heartbeats', () => {
   });
 
   test('carry a checkpoint from attempt to attempt', async () => {
+    const Row = z.object({ row: z.int() });
     const runAttempt = createRunAttempt({
       signalWaiting: () => Promise.resolve(),
     });
@@ -190,17 +192,20 @@ describe('heartbeats', () => {
     first.on('heartbeat', (details: unknown) => heartbeats.push(structuredClone(details)));
     const failing = first.run(() =>
       runAttempt((attempt) => {
-        assert.equal(attempt.checkpoint, null);
-        attempt.checkpoint = { row: 7 };
+        const kept = attempt.keeps(Row);
+        assert.equal(kept.get(), null);
+        kept.set({ row: 7 });
         return Promise.reject(new Fault({ type: 'StoreFault', message: 'full' }));
       }),
     );
     await assert.rejects(failing);
     const second = mockAttempt({ heartbeatDetails: heartbeats.at(-1) });
     const found = await second.run(() =>
-      runAttempt(({ checkpoint }) => Promise.resolve(checkpoint)),
+      runAttempt(({ keeps }) =>
+        Promise.resolve([keeps(Row).get(), keeps(z.object({ other: z.string() })).get()]),
+      ),
     );
-    assert.deepEqual(found, { row: 7 });
+    assert.deepEqual(found, [{ row: 7 }, null]);
   });
 });
 

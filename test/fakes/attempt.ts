@@ -9,7 +9,7 @@ export const attemptOf = (own: Partial<Attempt> = {}): Attempt => ({
   signal: new AbortController().signal,
   elapsed_ms: () => 0,
   lost_ms: 0,
-  checkpoint: null,
+  keeps: () => ({ get: () => null, set: () => undefined }),
   reportWaiting: () => Promise.resolve(),
   asks: (_, answer) => answer(),
   isCrowded: () => false,

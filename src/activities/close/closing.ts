@@ -131,7 +131,10 @@ export async function closePart(
 ): Promise<void> {
   const { outputs, attempt } = closing;
   if (await outputs.isClosed(part)) return;
-  const before = resumeOf(attempt, part);
+  const kept = attempt.keeps(Checkpoint);
+  const found = kept.get();
+  // A predecessor may have been in another part.
+  const before = found?.first === part.first ? found : null;
   const writer = await outputs.openPart(part, before?.position ?? null);
   // By place, not by number: an outdated worker may have opened the journal of a replacement since. Without the
   // predecessor's files, from the beginning.
@@ -146,7 +149,7 @@ export async function closePart(
         sequences: () => arrowRows(row),
       });
       const at = behind(place);
-      if (at !== null) attempt.checkpoint = { first: part.first, at, position: writer.position };
+      if (at !== null) kept.set({ first: part.first, at, position: writer.position });
     }
     await writer.close();
   } finally {
@@ -164,12 +167,6 @@ function behindPosition(writer: PartWriter): (place: Place) => Place | null {
     counted += covered.length;
     return covered.at(-1) ?? null;
   };
-}
-
-/** The position of a predecessor, if it was in this part. */
-function resumeOf({ checkpoint }: Attempt, { first }: RowRange): z.infer<typeof Checkpoint> | null {
-  const parsed = Checkpoint.safeParse(checkpoint);
-  return parsed.success && parsed.data.first === first ? parsed.data : null;
 }
 
 const COUNTED_AS = {

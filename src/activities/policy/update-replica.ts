@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import type { Weights } from '../../model/policy/publish.js';
@@ -8,7 +9,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { inTransit } from '../../model/policy/ticket.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
 import { TRANSFER } from '../../model/workflow-safe/policy.js';
-import type { Attempt } from '../attempt.js';
+import type { Attempt, Kept } from '../attempt.js';
 import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import type { Admission } from './admit-joiner.js';
@@ -30,12 +31,13 @@ const MOST_FAILURES = 3;
 const SLOW_MS = 1000;
 
 /** What an attempt leaves to the next one. */
-interface Checkpoint {
-  paused_until: number;
-  failures: number;
+const Checkpoint = z.object({
+  paused_until: z.number(),
+  failures: z.number(),
   /** A load has begun and not ended. */
-  is_half?: boolean;
-}
+  is_half: z.boolean().default(false),
+});
+type Checkpoint = z.infer<typeof Checkpoint>;
 
 /** What one attempt works with. */
 interface Work extends Pick<Attempt, 'signal'> {
@@ -74,9 +76,9 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const { signal } = attempt;
       const { identity, done } = await admit(order, { policy, control, signal });
       if (done !== null) return done;
-      const beginning = { policy, control, attempt };
+      const beginning = { policy, control, attempt, kept: attempt.keeps(Checkpoint) };
       // What an earlier attempt has paused goes through all phases.
-      const isPaused = attempt.checkpoint !== null;
+      const isPaused = beginning.kept.get() !== null;
       const awake = isPaused ? null : await wakeReplica(order, { policy, control, signal });
       if (awake !== null) return awake;
       const beside = isPaused
@@ -90,7 +92,7 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       try {
         return await takeThrough(work);
       } catch (error) {
-        throw await afterFailure(error, { work, attempt });
+        throw await afterFailure(error, { work, ...beginning });
       }
     });
 }
@@ -117,6 +119,8 @@ interface Beginning {
   policy: PolicyService;
   control: WeightControl;
   attempt: Attempt;
+  /** Of the pause that this attempt, or one before it, has begun. */
+  kept: Kept<Checkpoint>;
 }
 
 /** null: nothing is left to do. */
@@ -130,13 +134,13 @@ async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work |
  * Without the record no phase can begin, and the pause of an earlier attempt must end all the same. The next attempt
  * begins a new one.
  */
-async function orReleased<T>({ control, attempt }: Beginning, run: () => Promise<T>): Promise<T> {
+async function orReleased<T>({ control, kept }: Beginning, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
-    const own = attempt.checkpoint as Checkpoint | null;
+    const own = kept.get();
     const isOver = own !== null && own.paused_until < commonMs();
-    if (isOver && isStoreFault(error) && (await release(control))) attempt.checkpoint = null;
+    if (isOver && isStoreFault(error) && (await release(control))) kept.set(null);
     throw error;
   }
 }
@@ -147,7 +151,7 @@ const isStoreFault = (error: unknown): boolean =>
 /** Phase `record`: from here on the replica gets no requests, and what it samples is fenced. */
 async function recordPause(
   order: UpdateReplica,
-  { policy, control, attempt }: Beginning,
+  { policy, control, attempt, kept }: Beginning,
 ): Promise<Work> {
   const { replica } = order;
   const before = await policy.records.latest();
@@ -155,7 +159,7 @@ async function recordPause(
   const adapter = adapterTo(before, wanted);
   const version = adapter === null ? wanted : (adapter.base ?? -1);
   const entry = before?.replicas[replica];
-  const own = attempt.checkpoint as Checkpoint | null;
+  const own = kept.get();
   const left = entry?.state === 'updating' ? entry.paused_until : null;
   // An abandoned pause is ended before this one begins.
   const isAbandoned = own === null && left !== null && left < commonMs();
@@ -163,8 +167,8 @@ async function recordPause(
   const manner = mannerOf(before, version);
   const fresh = commonMs() + toMs(manner.pause_limit);
   const paused_until = own?.paused_until ?? (isAbandoned ? fresh : (left ?? fresh));
-  const noted = { failures: own?.failures ?? 0, is_half: own?.is_half ?? false };
-  attempt.checkpoint = { paused_until, ...noted } satisfies Checkpoint;
+  const noted = { paused_until, failures: 0, is_half: false, ...own };
+  kept.set({ ...noted, paused_until });
   const record = await policy.records.change((now) => {
     mannerOf(now, wanted);
     mannerOf(now, version);
@@ -187,18 +191,14 @@ async function recordPause(
     transit,
     epoch,
     paused_until,
-    ...halfOf(attempt),
+    isHalf: () => kept.get()?.is_half === true,
+    // The next attempt has to know it.
+    noteHalf: (is_half) => {
+      kept.set({ ...noted, ...kept.get(), is_half });
+    },
     signal: attempt.signal,
   };
 }
-
-/** The next attempt has to know it. */
-const halfOf = (attempt: Attempt): Pick<Work, 'isHalf' | 'noteHalf'> => ({
-  isHalf: () => (attempt.checkpoint as Checkpoint).is_half === true,
-  noteHalf: (is_half) => {
-    attempt.checkpoint = { ...(attempt.checkpoint as Checkpoint), is_half } satisfies Checkpoint;
-  },
-});
 
 /** Weights that are neither the record's version nor its target count as unpublished. */
 function mannerOf(record: PolicyRecord | null, version: number): Loadable {
@@ -302,7 +302,7 @@ const CUT_MS = 30_000;
 
 async function afterFailure(
   error: unknown,
-  { work, attempt }: { work: Work; attempt: Attempt },
+  { work, attempt, kept }: { work: Work } & Pick<Beginning, 'attempt' | 'kept'>,
 ): Promise<unknown> {
   const { order, policy, control, paused_until } = work;
   if (isStoreFault(error)) {
@@ -310,11 +310,11 @@ async function afterFailure(
     if (policy.records.known()?.replicas[order.replica] === undefined) await release(control);
     return error;
   }
-  const own = attempt.checkpoint as Checkpoint;
-  const failures = own.failures + 1;
+  const own = kept.get();
+  const failures = (own?.failures ?? 0) + 1;
   const mayPass = error instanceof Fault && error.retryable && commonMs() < paused_until;
   if (mayPass && failures < MOST_FAILURES && !attempt.signal.aborted) {
-    attempt.checkpoint = { ...own, failures } satisfies Checkpoint;
+    kept.set({ paused_until, is_half: false, ...own, failures });
     return error;
   }
   const message = error instanceof Error ? error.message : String(error);

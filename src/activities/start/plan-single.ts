@@ -27,7 +27,7 @@ async function checkUnfinished(
 
 /** A rollout started by hand brings its sample and is planned as a batch of one. Returns that batch's request. */
 export async function planSingle(
-  { single, attempt }: { single: SingleRollout; attempt: Omit<Attempt, 'checkpoint'> },
+  { single, attempt }: { single: SingleRollout; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<BatchRequest> {
   const batch_id = parseBatchId(attempt.workflow_id);
