@@ -310,7 +310,7 @@ describe('in the hands of an operator', { concurrency: 4 }, () => {
       assert.equal(await command.exited, 1);
       assert.match(
         command.output(),
-        /namespace default no longer has batch kept; its result is in \S+\/kept\/metrics\.json, its journals are in \S+\/store: temporal-rollout show kept/,
+        /namespace default no longer has batch kept; its result is in \S+\/kept\/metrics\.json, its journals are in \S+\/trajectories: temporal-rollout show kept/,
       );
     }
     assert.match(await outputOf(['show', 'kept', '--config', file]), /0-0/);
