@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** Of a file; empty if there is none. */
+/** The text of a file; empty if there is none. */
 export async function textOf(file: string): Promise<string> {
   return await readFile(file, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';

@@ -71,7 +71,7 @@ interface Answer extends Pick<OpenAnswer, 'segments' | 'token_ids'> {
   context: number;
 }
 
-/** Of turns, or of an agent's calls; those in progress, too. */
+/** The answers of turns, or of an agent's calls; those in progress, too. */
 function* answersIn(trajectory: Trajectory): Generator<Answer> {
   const { start, turns, calls, open } = trajectory;
   for (const [number, { sampled, prompt_length }] of calls.entries()) {

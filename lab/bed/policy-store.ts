@@ -13,7 +13,7 @@ export type PolicyStoreKind = 'file' | 'postgres';
 /** Where a policy bed has its journals and its record. Results are below `root` in any case. */
 export interface PolicyStore {
   config: (root: string) => WorkerConfig['store'];
-  /** Of processes that open it. */
+  /** The environment of processes that open it. */
   env: Record<string, string>;
   /** Before the first process opens it. */
   prepare: (root: string) => Promise<unknown>;
@@ -64,7 +64,7 @@ export async function openPolicyStore(kind: PolicyStoreKind): Promise<PolicyStor
   };
 }
 
-/** Of a service, in a store of files. */
+/** A service's last record in a store of files. */
 export async function lastRecord(folder: string): Promise<PolicyRecord | null> {
   const names = await readdir(folder).catch(() => []);
   const epochs = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);

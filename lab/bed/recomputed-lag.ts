@@ -8,7 +8,7 @@ import type { StepFact } from '../../src/model/stream/facts.js';
  * itself proves nothing. Streams of tests and of the chaos suite are all held to it, each step as it is delivered.
  */
 export interface RecomputedLag {
-  /** Of each token whose age is known. */
+  /** The lag of each token whose age is known. */
   lags: number[];
   unknown: number;
   /** Groups with a token beyond `max_lag`. */
@@ -68,7 +68,7 @@ export function recomputedLag(rows: readonly Row[], delivered: Delivered): Recom
   return { ...lag, over: over.size };
 }
 
-/** Of the row's own log, and of the sequences beside it that train. */
+/** The versions of the row's own log, and of the sequences beside it that train. */
 const versionsOf = ({ policy_versions, sequences = [] }: Row): Row['policy_versions'] => [
   ...policy_versions,
   ...sequences.filter(({ train }) => train).flatMap((one) => one.policy_versions),

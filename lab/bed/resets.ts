@@ -13,7 +13,7 @@ export interface Reset {
   workflowId: string;
   /** Absent: the latest run. */
   runId?: string;
-  /** Of a workflow task that was completed. */
+  /** The event of a workflow task that was completed. */
   eventId: EventId;
   /** Whether the new run gets the signals and updates again that came after it. */
   reapplies?: boolean;

@@ -16,7 +16,7 @@ import { startWorkerProcess } from './worker.js';
 /** A Temporal server, engines, and a folder for what they write. Workers join with its settings. */
 export interface Stack {
   directory: string;
-  /** Of workers with its settings. */
+  /** The root of the store of workers with its settings. */
   store_root: string;
   server: () => TestServer;
   /** Throws if it is shared. */
@@ -40,14 +40,14 @@ export interface Stack {
   batch: (batch_id: string, task_queue: string) => BatchToStart;
   /** Does something; where that fails, prints what the processes said last. */
   observed: (run: () => Promise<void>) => Promise<void>;
-  /** Of what else belongs to it: ended before all that is there. */
+  /** Adds the end of what else belongs to it, which comes before that of all that is there. */
   ending: Endings['add'];
   /** Ends everything, in reverse order. */
   end: () => Promise<void>;
 }
 
 export interface StackOptions extends Pick<OwnServerOptions, 'shares' | 'metrics_port'> {
-  /** Of its folder. */
+  /** Its folder's name. */
   name: string;
   /** Whether its files are on the project's disk; absent: in the folder for temporary files, which may be memory. */
   on_disk?: boolean;
@@ -67,7 +67,7 @@ export interface StackOptions extends Pick<OwnServerOptions, 'shares' | 'metrics
 export interface StackWorker
   extends Partial<WorkerConfig>, Pick<WorkerOptions, 'env' | 'open_files' | 'project_root'> {
   task_queue: string;
-  /** Of its files; absent: its task queue. */
+  /** The name of its files; absent: its task queue. */
   name?: string;
 }
 

@@ -86,7 +86,7 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
   'StoreFault',
 ]);
 
-/** Of a call or an answer, in each text. */
+/** Characters of a call or an answer, in each text. */
 const MOST = 300;
 
 /** What the next attempt is for, after the error of one; null: no other one will help. */

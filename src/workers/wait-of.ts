@@ -53,7 +53,7 @@ export async function waitOfDescribed(
   return crowded;
 }
 
-/** Of activities, as pollers.ts asks about it. */
+/** A queue of activities, as pollers.ts asks about it. */
 const queueOf = (name: string, { options: { namespace } }: Asking) =>
   ({ namespace, name, type: 'activity' }) as const;
 

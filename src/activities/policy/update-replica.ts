@@ -119,7 +119,7 @@ interface Beginning {
   policy: PolicyService;
   control: WeightControl;
   attempt: Attempt;
-  /** Of the pause that this attempt, or one before it, has begun. */
+  /** The pause that this attempt, or one before it, has begun. */
   kept: Kept<Checkpoint>;
 }
 

@@ -13,7 +13,7 @@ const BRACKETS = /[{}[\]"]/g;
  */
 export class Scan {
   readonly text: string;
-  /** Of the token at hand. */
+  /** Where the token at hand begins and ends. */
   start = 0;
   end = 0;
 
