@@ -14,7 +14,7 @@ interface Line {
 test('a worker that loses its server writes lines of JSON alone', async (t) => {
   const bed = await startPolicyBed({ name: 'worker-log', own_server: true, replicas: 1 });
   t.after(() => bed.end());
-  const file = path.join(bed.journals('b'), '..', '..', '..', '..', 'worker-1.log');
+  const file = path.join(bed.directory, 'worker-1.log');
   const linesNow = async () => (await readFile(file, 'utf8')).split('\n').slice(0, -1);
   await bed.killServer();
   const isOfCore = (line: string): boolean => line.includes('gRPC call');
