@@ -212,7 +212,8 @@ function createOutput({ exchange, request, wire, fault, exit }: DeliveryFacts) {
     cut() {
       flush();
       if (request.stream) response.flushHeaders();
-      response.socket?.destroySoon();
+      // Node.js may keep what was written until the end of this turn.
+      setImmediate(() => response.socket?.destroySoon());
     },
     die() {
       if (waiting === '') exit();
