@@ -1,4 +1,5 @@
 import type { Attempt } from '../../src/activities/attempt.js';
+import { attemptOf } from './attempt.js';
 import type { Dependencies } from '../../src/activities/dependencies.js';
 import { createCloseStep } from '../../src/activities/stream/close-step.js';
 import {
@@ -15,7 +16,7 @@ export function stepActivities(
   { warn }: { warn: (message: string) => void },
 ) {
   const { signal } = new AbortController();
-  const attempt = { signal, checkpoint: null, warn } as unknown as Attempt;
+  const attempt = attemptOf({ signal, warn });
   const dependencies = {
     store,
     environment: () => undefined,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt } from '../../../src/activities/attempt.js';
+import { attemptOf } from '../../fakes/attempt.js';
 import type { Dependencies } from '../../../src/activities/dependencies.js';
 import { createCloseStep } from '../../../src/activities/stream/close-step.js';
 import { streamFacts } from '../../../src/activities/stream/stream-facts.js';
@@ -35,7 +36,7 @@ test('a step that is forgotten while its rows are written is never delivered wit
       },
     };
   };
-  const attempt = { signal: new AbortController().signal, checkpoint: null } as unknown as Attempt;
+  const attempt = attemptOf();
   const closeStep = createCloseStep({
     store: { ...store, stepOutputs },
     environment: () => undefined,
@@ -84,7 +85,7 @@ test('a step whose versions have jumped says so in its result and in the log, on
   const warnings: string[] = [];
   const attempt = {
     signal: new AbortController().signal,
-    checkpoint: null,
+    keeps: attemptOf().keeps,
     warn: (warning: string) => warnings.push(warning),
   } as unknown as Attempt;
   const closeStep = createCloseStep({
