@@ -18,8 +18,9 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
       `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
-    'A worker of its machine sees within 2 s that its process has ended, others within 10 s that it reports no more.':
+    'A worker of its machine sees within 2 s that its process has ended (10 s if it never reported), others within 10 s that it reports no more.':
       [
+        'test/workers/deaths/keep.test.ts › are run again where it died before its first report',
         'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
         'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
         'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',

@@ -4,8 +4,9 @@ import type { Trajectory } from '../model/journal/trajectory.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../model/workflow-safe/limits.js';
-import { onAbort } from '../platform/waits/abort.js';
+import { withController } from '../platform/waits/abort.js';
 import type { Share } from '../platform/waits/allowance.js';
+import { withShare } from '../platform/waits/allowance.js';
 import { LONGEST_TIMER_MS } from '../platform/waits/clock.js';
 import type { Journal } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
@@ -25,8 +26,8 @@ export interface Lease extends Attempt {
   memory: Share;
   /** Others may get its slot and its memory while it waits so. */
   idles: Idles;
-  /** Changed limits become lines of this journal from now on, and who loses it loses the lease. */
-  claims: (journal: Journal) => void;
+  /** Until what it returns is called, changed limits become lines of this journal, and who loses it loses the lease. */
+  follows: (journal: Journal) => () => void;
 }
 
 export interface Term extends Pick<Dependencies, 'folds' | 'limits'> {
@@ -37,50 +38,47 @@ export interface Term extends Pick<Dependencies, 'folds' | 'limits'> {
 }
 
 /** Runs with a lease. If that ends it, the reason is thrown, whatever the run throws. */
-export async function withLease<T>(
+export const withLease = <T>(
   { attempt, ref, deadline, folds, limits }: Term,
   run: (lease: Lease) => Promise<T>,
-): Promise<T> {
-  attempt.signal.throwIfAborted();
-  const controller = new AbortController();
-  const reasons: unknown[] = [];
-  const end = (error: unknown): void => {
-    if (controller.signal.aborted) return;
-    reasons.push(error);
-    // Not the reason itself: whoever is cut by it must not take it for a fault of a service.
-    controller.abort(error instanceof Fault ? new Error(error.message) : error);
-  };
-  const isCrowded = (): boolean => attempt.isCrowded() || folds.isAwaited();
-  const idling = createIdling({ isCrowded, hasGivenWay: attempt.hasGivenWay, end });
-  const timer = deadline && createDeadline(deadline, { attempt, end });
-  const memory = folds.share();
-  let journal: Journal | null = null;
-  const endings = [
-    onAbort(attempt.signal, () => {
-      controller.abort(attempt.signal.reason);
+): Promise<T> =>
+  withShare(folds, (memory) =>
+    withController(attempt.signal, async (controller) => {
+      const { signal } = controller;
+      const reasons: unknown[] = [];
+      const end = (error: unknown): void => {
+        if (signal.aborted) return;
+        reasons.push(error);
+        // Not the reason itself: whoever is cut by it must not take it for a fault of a service.
+        controller.abort(error instanceof Fault ? new Error(error.message) : error);
+      };
+      const isCrowded = (): boolean => attempt.isCrowded() || folds.isAwaited();
+      const { idles, leave } = createIdling({ isCrowded, hasGivenWay: attempt.hasGivenWay, end });
+      const timer = deadline && createDeadline(deadline, { attempt, end });
+      let journal: Journal | null = null;
+      const unfollow = limits.follow(ref, {
+        changed: (to) => {
+          timer?.change(to);
+          if (journal !== null) claimLimits(journal, to);
+        },
+        looks: () => void journal?.stillOurs().catch(end),
+      });
+      const follows: Lease['follows'] = (own) => {
+        journal = own;
+        return () => (journal = null);
+      };
+      try {
+        signal.throwIfAborted();
+        return await run({ ...attempt, ref, signal, memory, isCrowded, idles, follows });
+      } catch (error) {
+        throw reasons[0] ?? error;
+      } finally {
+        unfollow();
+        leave();
+        timer?.leave();
+      }
     }),
-    limits.follow(ref, {
-      changed: (to) => {
-        timer?.change(to);
-        if (journal !== null) claimLimits(journal, to);
-      },
-      looks: () => void journal?.stillOurs().catch(end),
-    }),
-    idling.leave,
-    () => timer?.leave(),
-    memory.giveBack,
-  ];
-  const claims: Lease['claims'] = (own) => (journal = own);
-  const { signal } = controller;
-  try {
-    signal.throwIfAborted();
-    return await run({ ...attempt, ref, signal, memory, isCrowded, idles: idling.idles, claims });
-  } catch (error) {
-    throw reasons[0] ?? error;
-  } finally {
-    for (const leave of endings) leave();
-  }
-}
+  );
 
 /**
  * A change becomes a claim of the journal's owner, as if the next attempt brought it: the next turn has it, and so has

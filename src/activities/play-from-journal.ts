@@ -45,9 +45,9 @@ export async function playFromJournal(
     const { trajectory } = journal;
     if (trajectory.end === null) {
       const playing = { ...lease, journal };
-      lease.claims(journal);
+      const unfollow = lease.follows(journal);
       lease.isAt(() => placeIn(trajectory));
-      await play(playing);
+      await play(playing).finally(unfollow);
       const reached = naturalEnd(trajectory);
       const end =
         reached === null

@@ -164,7 +164,6 @@ export async function askVisibly<T>(
 }
 
 /** Counts the time in which no replica serves the rollout. */
-
 export interface UnservedClock {
   ms: () => number;
   count: (isUnserved: boolean) => void;
