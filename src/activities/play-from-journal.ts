@@ -1,7 +1,7 @@
 import { naturalEnd } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
-import { checkAgentIsThere } from './agent/run-agent.js';
+import { checkAgentIsThere } from './agent/open-life.js';
 import type { RolloutEnd } from './close/end-rollout.js';
 import { endRollout } from './close/end-rollout.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';

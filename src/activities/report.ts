@@ -1,12 +1,12 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import { textOf } from '../model/content.js';
-import { isTree } from '../model/journal/calls.js';
+import { failuresBefore, isTree } from '../model/journal/calls.js';
 import { lastSpoken } from '../model/journal/last-words.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import { openTokens } from '../model/journal/standing.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
-import { isProgram, nextStep } from '../model/turn/stop-rules.js';
+import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { totalsOf } from '../model/journal/trajectory.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
@@ -46,16 +46,15 @@ export function placeIn(trajectory: Trajectory): Place {
 
 /** null: the journal has no start. */
 export function factsOf(trajectory: Trajectory): RolloutFacts | null {
-  const { start, end, extra_env_info, agent } = trajectory;
+  const { start, extra_env_info } = trajectory;
   if (start === null) return null;
   const { task_name, settings, plays } = start;
   const facts = { task_name, policy_version: settings.policy_version };
-  if (plays !== 'agent' || isProgram(trajectory)) return facts;
-  const sample = AgentSample.parse(extra_env_info);
-  const { task_index, rollout_index, attempt_index } = sample;
-  const next = attempt_index + agent.attempts;
-  const attempt = end === null ? next : (agent.run?.attempt ?? next);
-  return { ...facts, agent: { name: sample.agent, task_index, rollout_index, attempt } };
+  const sample = plays === 'agent' ? AgentSample.safeParse(extra_env_info).data : undefined;
+  if (sample === undefined) return facts;
+  const { agent: name, task_index, rollout_index, attempt_index } = sample;
+  const attempt = attempt_index + failuresBefore(trajectory);
+  return { ...facts, agent: { name, task_index, rollout_index, attempt } };
 }
 
 /** For a plan or an end. */
@@ -78,8 +77,10 @@ export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult
   };
 }
 
-const attemptOf = ({ agent: { run } }: Trajectory): { attempt?: number } =>
-  run === null ? {} : { attempt: run.attempt };
+function attemptOf(trajectory: Trajectory): { attempt?: number } {
+  const attempt = trajectory.lives.length === 0 ? undefined : factsOf(trajectory)?.agent?.attempt;
+  return attempt === undefined ? {} : { attempt };
+}
 
 const droppedOf = (trajectory: Trajectory): { dropped?: true } =>
   overlongOf(trajectory) === 'drop' ? { dropped: true } : {};

@@ -1,7 +1,8 @@
 import type { Server } from 'node:net';
 import type { AgentLimits } from '../model/calls/limits.js';
-import type { LineOf, Patterns, Shaping } from '../model/journal.js';
-import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
+import type { PlayedCall } from '../model/agent/penalties.js';
+import type { Fault } from '../model/faults.js';
+import type { Entry, LineOf } from '../model/journal.js';
 import type { Content } from '../model/content.js';
 import type { ForeignObject } from '../model/foreign-object.js';
 import type { Problem } from '../model/problems.js';
@@ -102,63 +103,6 @@ export interface FinishedRollout<M = Metadata> {
 export type FinishedRollouts<M = Metadata> =
   Iterable<FinishedRollout<M>> | AsyncIterable<FinishedRollout<M>>;
 
-/** One request to an agent. */
-export interface AgentRequest {
-  /** The server's URL, as returned by `health`. */
-  url: string;
-  /** The row as JSON text. */
-  body: string;
-  /** How often the row was played before; the agent receives it. */
-  attempt: number;
-  /** Overrides the environment's timeout. */
-  timeout_ms?: number;
-  /** Takes the answer while it holds its share: answers may be large, and others wait for room. */
-  keep: (answer: AgentAnswer) => Promise<void>;
-  signal: AbortSignal;
-}
-
-/** An agent's answer. */
-export interface AgentAnswer {
-  /** Unchanged. */
-  text: string;
-  /** To train on; null: the answer reports a failure, or an invalid reward. */
-  reward: number | null;
-  /** The kind of failure that the answer reports; null: it reports none. */
-  failure_class: string | null;
-  /** The field that says that its reward is invalid; absent: none. */
-  masked?: string;
-  /** The field by which it asks not to be trained on; absent: none. */
-  untrained?: string;
-  /** Why its reward is not the agent's own; absent: it is. */
-  shaping?: Shaping;
-  /** What was looked for in its calls, if not the usual. */
-  patterns?: Patterns;
-  /** What is wrong with its trainable content. */
-  refused?: Refusal;
-  /** Components, for a reward that is a sum; absent: none. */
-  rewards?: Record<string, number>;
-  /** Absent: it has no trainable content. */
-  tokens?: TokenCounts;
-  /** Another attempt would fail, too. */
-  terminal: boolean;
-  /** false: it must not be stored. */
-  persist: boolean;
-  usage: { output_tokens: number; total_tokens: number } | null;
-}
-
-/** Servers that play whole rollouts. */
-export interface AgentServers {
-  /** Whose sampling settings a row has: its own, or the request's; absent: its own. */
-  sampling?: 'row' | 'request';
-  /** The URL of the agent's server, which is reachable; throws the faults of a step. */
-  health: (agent: string, signal: AbortSignal) => Promise<string>;
-  /**
-   * Plays a rollout and passes its answer to `keep`. Faults other than those of `keep` have a failure class. Aborting
-   * `signal` closes the connection.
-   */
-  run: (request: AgentRequest) => Promise<void>;
-}
-
 /** A program's run, as its service says it. */
 export type ProgramState = { state: 'running' } | ProgramEnd;
 
@@ -170,7 +114,21 @@ export interface ProgramEnd {
   reward: number | null;
   rewards: Record<string, number>;
   metadata: ForeignObject | null;
+  /** What an agent of NeMo Gym answered. */
+  result?: AgentResult;
+  /** Why a life that failed did, if its service knows better than its exit. */
+  failure?: Fault;
+  /** The end by what its conversation sampled; absent: it is the same whatever that is. */
+  settle?: (played: Conversation) => Promise<ProgramEnd>;
 }
+
+/** The main conversation of a program. */
+export interface Conversation {
+  /** In order. Throws the faults of a generation service, which decodes them. */
+  calls: () => Promise<PlayedCall[]>;
+}
+
+export type AgentResult = Omit<Extract<Entry, { kind: 'result' }>, 'kind'>;
 
 /** What a program is given. */
 export interface ProgramTask {
@@ -186,6 +144,8 @@ export interface ProgramTask {
 export interface ProgramRules {
   /** In force from a rollout's start to its end. */
   program: LineOf<'start'>['program'] & object;
+  /** false: it asks a model of its own, and its rollouts have no tokens. */
+  asks_policy: boolean;
   restart: 'replay' | 'fresh';
   structured: 'refuse' | 'allow';
   limits: AgentLimits;
@@ -195,6 +155,8 @@ export interface ProgramRules {
 
 export interface ProgramStart {
   task: ProgramTask;
+  /** How often the rollout has failed before. */
+  failures: number;
   /** Answers a listener that only this program reaches, whatever its key. */
   serve: (door: Server) => void;
   /** Nothing of the program lives any more: calls are refused from here on, whoever makes them. */
@@ -205,7 +167,12 @@ export interface ProgramStart {
 /** Runs programs that ask the policy by themselves. All but `wait` throw the faults of a step. `run`: its name. */
 export interface Program {
   rules: ProgramRules;
-  health: (signal: AbortSignal) => Promise<void>;
+  /** Resolves if it can start one: of any sample, or of that with this `extra_env_info`. */
+  health: (signal: AbortSignal, sample?: ForeignObject) => Promise<void>;
+  /** Its samples are rows of NeMo Gym; whose sampling settings a row has: its own, or the request's. */
+  rows?: { sampling: 'row' | 'request' };
+  /** How often the rollout of a sample may fail; absent: as often as its request says. */
+  attemptsOf?: (sample: ForeignObject) => number;
   /** Throws `EnvironmentRejected` if another server than one of programs answers there; absent: there is no server. */
   recognise?: (signal: AbortSignal) => Promise<void>;
   /** Runs live as long as their service; false: as long as this process, and another attempt begins another life. */
@@ -227,8 +194,6 @@ export interface Program {
 export type ExactEnvironment = Environment<ForeignObject>;
 
 export interface Environment<M = Metadata> {
-  /** Plays whole rollouts; `step` is never called then. */
-  readonly agent?: AgentServers;
   /** Runs programs that play whole rollouts by calls; `step` is never called then. */
   readonly program?: Program;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */

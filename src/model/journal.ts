@@ -72,9 +72,9 @@ const StartLine = z.object({
   ...written,
   schema_version: z.literal(1),
   task_name: z.string(),
-  /** An agent plays the whole rollout: it has runs instead of turns, no prompt and no model. */
+  /** An agent plays the whole rollout: it has calls instead of turns, and no prompt of its own. */
   plays: z.literal('agent').exactOptional(),
-  /** Such an agent that asks for each answer: it has calls instead of runs. */
+  /** How its calls are read, and who says what they are worth. */
   program: Program.exactOptional(),
   settings: RolloutSettings,
   prompt: z.array(LogMessage),
@@ -233,7 +233,7 @@ const FaultLine = z.object({
   failure_class: z.enum(FAILURE_CLASSES).exactOptional(),
   /** Status of its HTTP answer, if there was one. */
   status: z.int().exactOptional(),
-  /** Gives the attempt of the run in progress back: the agent did not play it, or its own attempt's end cut it. */
+  /** Of a life that is none of the lives that may fail: its agent did not play it, or its own attempt's end cut it. */
   uncounted: z.literal(true).exactOptional(),
   /**
    * The call that failed, how often since the rollout last progressed, and since when (seconds since 1970); since when
@@ -247,19 +247,6 @@ const FaultLine = z.object({
       denied_since: z.number().exactOptional(),
     })
     .exactOptional(),
-});
-
-/**
- * An agent is asked to play the rollout. Written before the request is sent, because the request may be executed from
- * then on.
- */
-const RunLine = z.object({
-  kind: z.literal('run'),
-  ...written,
-  /** `_ng_attempt_index`: failures and runs before this one. */
-  attempt: z.int(),
-  agent: z.string(),
-  url: z.string(),
 });
 
 /** Why a reward is not the agent's own. Here, so that readers of journals load no rules of agents. */
@@ -286,17 +273,14 @@ export const Shaping = z.object({
 });
 export type Shaping = z.infer<typeof Shaping>;
 
-/** What to look for at the end of a call instead of the usual; an empty list means that. */
-const Patterns = z.object({
-  invalid_tool_call_patterns: z.array(z.string()),
-  thinking_tags: z.array(z.string()),
-});
-export type Patterns = z.infer<typeof Patterns>;
-
-/** The agent's answer, as it came. One that only lacks a usable reward has none either, and a fault follows it. */
+/**
+ * What an agent of NeMo Gym answers to its run, as it came; the end of its life follows. One that only lacks a usable
+ * reward has none either.
+ */
 const ResultLine = z.object({
   kind: z.literal('result'),
   ...written,
+  /** `_ng_attempt_index`: failures before this one. */
   attempt: z.int(),
   text: z.string(),
   /** To train on. null: no valid reward, allowed only in an answer that reports a failure or is masked. */
@@ -309,8 +293,6 @@ const ResultLine = z.object({
   untrained: z.string().exactOptional(),
   /** Why `reward` is not the agent's own. */
   shaping: Shaping.exactOptional(),
-  /** What was looked for in its calls, if not the usual. */
-  patterns: Patterns.exactOptional(),
   /** `_ng_failure_terminal`: the row must not be played again. */
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */
@@ -319,8 +301,6 @@ const ResultLine = z.object({
   refused: z.object({ type: z.enum(FAULT_TYPES), message: z.string() }).exactOptional(),
   /** Components, for a reward that is a sum. */
   rewards: z.record(z.string(), Reward).exactOptional(),
-  /** Counts of the answer's trainable tokens (`agent/tokens.ts`); absent: none. */
-  tokens: z.object({ prompt: z.int(), env: z.int(), calls: z.array(z.int()) }).exactOptional(),
   /** From `response.usage`. */
   usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }).nullable(),
   run_s: z.number(),
@@ -360,7 +340,6 @@ export const JournalLine = z.discriminatedUnion('kind', [
   StepLine,
   CloseLine,
   FaultLine,
-  RunLine,
   ResultLine,
   EndLine,
   ...AGENT_LINES,

@@ -4,6 +4,7 @@ import { createGateway } from '../gateway/gateway.js';
 import { keepSecret, readSecret } from '../platform/secrets.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config } from './config.js';
+import { isAgent } from './queues.js';
 
 /** Whether programs ask here: where their rollouts are played, or to be led there. */
 const answersPrograms = ({
@@ -12,7 +13,7 @@ const answersPrograms = ({
 }: Pick<Config, 'worker' | 'environments'>): boolean =>
   worker.roles.includes('gateway') ||
   (worker.roles.includes('environment') &&
-    Object.values(environments).some(({ kind }) => kind === 'agent'));
+    Object.values(environments).some(isAgent));
 
 /** Answers programs where this worker listens; null: it plays none. Rejects if it cannot listen there. */
 export async function openGateway(

@@ -105,9 +105,9 @@ function deployedOf(
   const isHere = isInProcess(settings);
   const steps = config.worker.roles.includes('environment');
   const mayBeAwaited =
-    environment.agent === undefined
-      ? steps && environment.program === undefined && ownQueue(settings) === undefined
-      : !isLimited(settings);
+    environment.program === undefined
+      ? steps && ownQueue(settings) === undefined
+      : !environment.program.rules.asks_policy && !isLimited(settings);
   const most = Math.min(memoryOf(config).steps, limitOf(settings) ?? Infinity);
   return {
     environment,

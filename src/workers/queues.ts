@@ -30,7 +30,11 @@ export function environmentQueue(
 /** For programs of agents without their own queue: a rollout holds its slot as long as its program runs. */
 const agentQueue = ({ temporal }: Deployed): string => `${temporal.task_queue}-agent`;
 
-const isAgent = (settings: object | undefined): boolean => isOfKind('agent', settings);
+/** Whether its rollouts are programs that ask the policy, so that a gateway answers them where they are played. */
+export const isAgent = (settings: object | undefined): boolean =>
+  isOfKind('agent', settings) ||
+  (isOfKind('gym_agent', settings) &&
+    (settings as { model_server?: unknown }).model_server !== 'own');
 const isGymAgent = (settings: object): boolean => isOfKind('gym_agent', settings);
 
 const isOfKind = (kind: string, settings: object | undefined): boolean =>
@@ -90,7 +94,7 @@ export function queuesOfTurns(
     !isInProcess(one) &&
     (!plays ||
       ownQueue(one) !== undefined ||
-      one.kind === 'agent' ||
+      isAgent(one) ||
       (one.kind === 'gym_agent' && isLimited(one)));
   const steps = roles.includes('environment') && Object.values(environments).some(isElsewhere);
   return plays && steps ? 2 : 1;

@@ -1,5 +1,7 @@
 import { AgentSample } from '../../../src/model/agent/sample.js';
 import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reasons.js';
+import { failuresBefore } from '../../../src/model/journal/calls.js';
+import { lastFault } from '../../../src/model/journal/standing.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 
 /**
@@ -34,20 +36,22 @@ export type AgentOutcome =
 
 /** null: the rollout has not ended. */
 export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
-  const { end, agent } = trajectory;
+  const { end, lives, standing } = trajectory;
   if (end === null) return null;
   const { at } = end;
   const since = sentAgainAt(trajectory);
+  const result = lives.at(-1)?.result ?? null;
   if (VALID_STOP_REASONS.has(end.stop_reason)) {
-    const { result } = agent;
-    return result && { kind: 'result', at, attempt: result.attempt, text: result.text, since };
+    // A limit of the policy's calls may have ended it: there is nothing to write.
+    if (result === null) return { kind: 'unfinished', at };
+    return { kind: 'result', at, attempt: result.attempt, text: result.text, since };
   }
   if (end.stop_reason !== 'failed' && end.stop_reason !== 'timeout')
     return { kind: 'unfinished', at };
   const failure = {
     kind: 'failure',
     at,
-    attempt: agent.run?.attempt ?? firstAttemptOf(trajectory),
+    attempt: attemptOf(trajectory),
     terminal: false,
     persist: true,
     text: null,
@@ -57,26 +61,28 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
     message: end.failure?.message ?? 'the rollout failed',
   } as const;
   if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
-  if (agent.fault !== null) {
-    const { failure_class = 'agent_request_failed', status = null, type, message } = agent.fault;
-    const text = agent.failure?.text ?? null;
-    return { ...failure, failure_class, status, type, message, text };
+  const fault = lastFault(standing);
+  if (fault?.failure_class !== undefined) {
+    const { failure_class, status = null, type, message } = fault;
+    return { ...failure, failure_class, status, type, message, text: result?.text ?? null };
   }
-  if (agent.failure !== null) {
-    const { failure_class, terminal, persist, text, attempt, masked, refused } = agent.failure;
-    // Not a row to train on, but a result of the collection: upstream's files have it with its marks.
-    const isNoRow = masked !== undefined || refused !== undefined;
-    if (isNoRow && failure_class === null && persist)
-      return { kind: 'result', at, attempt, text, since };
-    return { ...failure, failure_class, terminal, persist, text };
-  }
-  return { ...failure, failure_class: 'agent_request_failed' };
+  if (result === null) return { ...failure, failure_class: 'agent_request_failed' };
+  const { failure_class, terminal, persist, text, attempt, masked, refused } = result;
+  // Not a row to train on, but a result of the collection: upstream's files have it with its marks.
+  const isNoRow = masked !== undefined || refused !== undefined;
+  if (isNoRow && failure_class === null && persist)
+    return { kind: 'result', at, attempt, text, since };
+  return { ...failure, failure_class, terminal, persist, text };
 }
 
-const sentAgainAt = ({ agent: { run, taken_back } }: Trajectory): number | null =>
-  run !== null && run.attempt === taken_back ? run.at : null;
+/** A life that was lost was none of the row's attempts, so that the next one has its index. */
+function sentAgainAt({ lives }: Trajectory): number | null {
+  const [before, last] = lives.slice(-2);
+  return before !== undefined && last !== undefined && before.exit === null ? last.line.at : null;
+}
 
-function firstAttemptOf({ extra_env_info }: Trajectory): number {
+/** `_ng_attempt_index` of its last life. */
+export function attemptOf({ extra_env_info, lives }: Trajectory): number {
   const { success, data } = AgentSample.safeParse(extra_env_info);
-  return success ? data.attempt_index : 0;
+  return (success ? data.attempt_index : 0) + failuresBefore({ lives });
 }

@@ -1,6 +1,7 @@
 import { describeError } from '../../../src/platform/errors.js';
 import type { AgentOutcome } from './agent-outcome.js';
-import { agentOutcomeOf } from './agent-outcome.js';
+import { agentOutcomeOf, attemptOf } from './agent-outcome.js';
+import { lastFault } from '../../../src/model/journal/standing.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
@@ -127,8 +128,8 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
   const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
     const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
     const outcome = agentOutcomeOf(trajectory);
-    const { agent, start } = trajectory;
-    if (agent.run !== null) tried.set(rolloutName(row.key), agent.run.attempt);
+    const { lives, start, standing } = trajectory;
+    if (lives.length > 0) tried.set(rolloutName(row.key), attemptOf(trajectory));
     if (outcome !== null) {
       running.delete(index);
       if (outcome.kind !== 'unfinished') ended.add(index);
@@ -136,10 +137,10 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
     }
     ended.delete(index);
     // Before its first run it waits for its agent.
-    const since = agent.run?.at ?? start?.at;
-    const attempt = agent.run?.attempt ?? row.attempt_index;
-    if (since !== undefined)
-      running.set(index, { row, since, attempt, waiting: agent.absent?.message ?? null });
+    const since = lives.at(-1)?.line.at ?? start?.at;
+    const attempt = lives.length > 0 ? attemptOf(trajectory) : row.attempt_index;
+    const waiting = lastFault(standing)?.message ?? null;
+    if (since !== undefined) running.set(index, { row, since, attempt, waiting });
     return null;
   };
   /** null: its journal did not grow since the last look, or has nothing to write. */

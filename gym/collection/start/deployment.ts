@@ -90,7 +90,7 @@ function gymAgentOf(
   const [only, ...others] = found;
   if (only === undefined) {
     throw new Error(
-      `${file} has no environment of kind gym_agent: add one, such as\n  ${ENVIRONMENT}: { kind: gym_agent, head_server: http://127.0.0.1:11000 }`,
+      `${file} has no environment of kind gym_agent: add one, such as\n  ${ENVIRONMENT}: { kind: gym_agent, head_server: http://127.0.0.1:11000, model_server: own }`,
     );
   }
   if (others.length === 0) return only;
@@ -206,7 +206,7 @@ async function writeSettings(
     store: { kind: 'file', root: localStore(folder) },
     inputs_dir: path.join(folder, 'inputs'),
     generation: {},
-    environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },
+    environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server, model_server: 'own' } },
     worker: { roles: ['workflow', 'generation'] },
   };
   await writeNewLines(target, [

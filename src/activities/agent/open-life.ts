@@ -1,14 +1,37 @@
 import type { Program, ProgramState } from '../../environments/environment.js';
+import { Fault } from '../../model/faults.js';
 import type { LineOf } from '../../model/journal.js';
 import type { Life } from '../../model/journal/calls.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Playing } from '../playing.js';
+import type { Attempt } from '../attempt.js';
+import type { Dependencies } from '../dependencies.js';
+import { nextStep } from '../../model/turn/stop-rules.js';
+
+/**
+ * Checks that a program can be started before the journal is claimed. A rollout whose service is absent is tried again
+ * for hours, and each claim would make its journal grow.
+ */
+export async function checkAgentIsThere(
+  ref: RolloutRef,
+  { number, store, environment, signal }: Dependencies & Pick<Attempt, 'number' | 'signal'>,
+): Promise<void> {
+  if (number === 1) return;
+  const trajectory = await store.readTrajectory(ref);
+  const { end, extra_env_info, start } = trajectory;
+  if (end !== null || nextStep(trajectory) !== 'run') return;
+  const { program } = environment(start?.task_name ?? '')?.environment ?? {};
+  await program?.health(signal, extra_env_info).catch((error: unknown) => {
+    // Who plays finds any other, and journals it.
+    if (error instanceof Fault && error.type === 'EnvironmentUnavailable') throw error;
+  });
+}
 
 interface LifeOpening {
   program: Program;
   base_url: string;
-  /** Resolves when a replica serves. */
+  /** Resolves when a life can begin. */
   served: () => Promise<void>;
 }
 

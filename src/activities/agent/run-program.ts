@@ -1,10 +1,20 @@
 import type { Program, ProgramEnd, ProgramTask } from '../../environments/environment.js';
-import type { AgentSession, Gateway } from '../../gateway/agent-session.js';
+import type { AgentSession, PlayedAgent } from '../../gateway/agent-session.js';
+import type { PlayedCall } from '../../model/agent/penalties.js';
 import { textLog } from '../../model/content.js';
-import { Fault, judged } from '../../model/faults.js';
-import type { RolloutSettings } from '../../model/journal.js';
-import { failedLives, hasFinished, type Life } from '../../model/journal/calls.js';
+import type { Past } from '../../model/faults.js';
+import { Fault, FAULT_TYPES, judged } from '../../model/faults.js';
+import type { LineOf, RolloutSettings } from '../../model/journal.js';
+import {
+  failedLives,
+  failuresBefore,
+  hasFinished,
+  lengthOf,
+  type Life,
+  promptBeyond,
+} from '../../model/journal/calls.js';
 import { lastFault } from '../../model/journal/standing.js';
+import { sequencesOf } from '../../model/results/sequences.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { cleaned } from '../turn/answer.js';
@@ -25,7 +35,6 @@ const MOST_TAIL = 2000;
 interface RunningProgram {
   playing: Playing;
   program: Program;
-  gateway: Gateway;
   settings: RolloutSettings;
   dependencies: Dependencies;
 }
@@ -35,20 +44,23 @@ interface RunningProgram {
  * life from an end that is worth something; the next attempt plays another one.
  */
 export async function runProgram(playing: Playing, dependencies: Dependencies): Promise<void> {
-  const { journal } = playing;
-  const { trajectory } = journal;
-  let misfit: string | null = null;
+  const { trajectory } = playing.journal;
+  let attempts: Past = {};
   try {
     const running = runningOf(playing, dependencies);
-    checkLives(trajectory, { settings: running.settings });
-    misfit = await playLife(running);
+    checkLives(running);
+    const { failure, misfit } = await playLife(running);
     const life = trajectory.lives.at(-1);
-    if (life !== undefined && !hasFinished(life)) throw agentFailed(life, misfit);
+    if (life === undefined || hasFinished(life)) return;
+    const left = livesLeft(running);
+    // Its service says whether the same may end otherwise.
+    if (failure !== undefined) attempts = { attempts_left: left };
+    // It would ask the same again.
+    else attempts = { lives_left: misfit === null ? left : 0 };
+    throw failure ?? agentFailed(life, misfit);
   } catch (error) {
     const thrown = await recordFault(error, { ...playing, turn: trajectory.calls.length });
-    // It would ask the same again.
-    const lives_left = misfit === null ? livesLeft(trajectory, trajectory.settings_in_force) : 0;
-    throw thrown instanceof Fault ? judged(thrown, { lives_left }) : thrown;
+    throw thrown instanceof Fault ? judged(thrown, attempts) : thrown;
   }
 }
 
@@ -58,23 +70,36 @@ function runningOf(playing: Playing, dependencies: Dependencies): RunningProgram
     throw journalLost(playing.ref, { lacks: 'its start', store: dependencies.store });
   const { environment, known, gateway } = dependencies;
   const program = environment(start.task_name)?.environment.program;
-  if (program === undefined || gateway === null) {
+  if (program === undefined || (program.rules.asks_policy && gateway === null)) {
     const message =
       environment(start.task_name) === undefined
         ? unknownTask(start.task_name, known)
         : `environment ${start.task_name} runs no programs here: its rollouts were begun with another temporal.yaml`;
     throw new Fault({ type: 'EnvironmentRejected', message });
   }
-  return { playing, program, gateway, settings, dependencies };
+  return { playing, program, settings, dependencies };
 }
 
-const livesLeft = (trajectory: Trajectory, settings: RolloutSettings | null): number =>
-  (settings?.attempts.agent ?? 1) - failedLives(trajectory).length;
+/** The rows of NeMo Gym count what other batches have tried, too. */
+function livesLeft({ playing, program, settings }: RunningProgram): number {
+  const { lives, forgiven, extra_env_info } = playing.journal.trajectory;
+  const most = program.attemptsOf?.(extra_env_info);
+  if (most === undefined) return settings.attempts.agent - failedLives({ lives, forgiven }).length;
+  return most - failedLives({ lives, forgiven: 0 }).length;
+}
 
 /** An earlier attempt may have died before it could say so. */
-function checkLives(trajectory: Trajectory, { settings }: { settings: RolloutSettings }): void {
-  const last = trajectory.lives.at(-1);
-  if (last?.exit && livesLeft(trajectory, settings) <= 0) throw agentFailed(last);
+function checkLives(running: RunningProgram): void {
+  const { lives, standing } = running.playing.journal.trajectory;
+  const last = lives.at(-1);
+  const has_failed = last?.exit != null && !hasFinished(last);
+  if (last?.result?.terminal !== true && livesLeft(running) > 0) return;
+  if (!has_failed && running.program.attemptsOf === undefined) return;
+  const said = lastFault(standing);
+  if (has_failed && (said === null || said.at < (last.exit?.at ?? 0))) throw agentFailed(last);
+  const message = said?.message ?? 'its attempts were used up before';
+  const type = FAULT_TYPES.find((one) => one === said?.type) ?? 'AgentFailed';
+  throw new Fault({ type, message, retryable: false });
 }
 
 function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault {
@@ -96,36 +121,89 @@ function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault 
   });
 }
 
-/** Returns what its program asked in vain, and would again; null: nothing. */
-async function playLife(running: RunningProgram): Promise<string | null> {
-  const { playing, program, gateway, dependencies, settings } = running;
+interface PlayedLife {
+  /** Why it failed, where its service says so. */
+  failure?: Fault;
+  /** What its program asked in vain, and would again; null: nothing. */
+  misfit: string | null;
+}
+
+async function playLife(running: RunningProgram): Promise<PlayedLife> {
+  const { playing, program, dependencies, settings } = running;
   const { journal, signal } = playing;
+  const { rules } = program;
   const { line, run, found } = await openLifeOf(playing, {
     program,
-    base_url: gateway.base_url,
+    base_url: dependencies.gateway?.base_url ?? '',
     // Whoever starts while nothing serves would only wait, and give up.
-    served: () => serves(playing, { settings, dependencies }),
+    served: async () => {
+      await program.health(signal, journal.trajectory.extra_env_info);
+      if (rules.asks_policy) await serves(playing, { settings, dependencies });
+    },
   });
-  const played = playedAgent(playing, { rules: program.rules, settings, dependencies });
-  const session = await gateway.open(played);
+  const played = rules.asks_policy ? playedAgent(playing, { rules, settings, dependencies }) : null;
+  const session = (played && (await dependencies.gateway?.open(played))) ?? UNASKED;
   const { serve } = session;
   const plays = async (): Promise<ProgramEnd> => {
     const over = (): Promise<void> => session.end('over');
+    const failures = failuresBefore(journal.trajectory);
     const start = async () =>
-      program.start(run, { task: await taskOf(session, running), serve, over, signal });
+      program.start(run, { task: await taskOf(session, running), failures, serve, over, signal });
     const state = found ?? (await start());
     return await untilItEnds(state, { playing, program, run, session, begun_at: line.at });
   };
-  const ended = await untilEnded(session, { plays, program, run, signal });
+  const said = await untilEnded(session, { plays, program, run, signal });
   const fault = session.ourFault();
-  if (fault === null) {
-    await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
-    await journal.sync();
+  if (fault !== null) {
+    await stopped(program, { run, signal });
+    throw ofOurs(journal.trajectory, fault);
   }
+  const calls = async (): Promise<PlayedCall[]> => (played ? await conversationOf(played) : []);
+  const { result, failure, ...ended } = (await said.settle?.({ calls })) ?? said;
+  if (result !== undefined) await journal.append({ kind: 'result', ...result });
+  await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
+  await journal.sync();
   await stopped(program, { run, signal });
-  if (fault !== null) throw ofOurs(journal.trajectory, fault);
   await playing.reportWaiting(null);
-  return session.misfit();
+  return { misfit: session.misfit(), ...(failure !== undefined && { failure }) };
+}
+
+/** The session of a program that asks another model. */
+const UNASKED: AgentSession = {
+  base_url: '',
+  key: '',
+  serve: () => undefined,
+  overstays: new Promise(() => undefined),
+  broken: new Promise(() => undefined),
+  ourFault: () => null,
+  misfit: () => null,
+  end: () => Promise.resolve(),
+};
+
+/** The calls of the main sequence. */
+async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<PlayedCall[]> {
+  const { calls } = journal.trajectory;
+  const played: PlayedCall[] = [];
+  let first = 0;
+  for (const number of sequencesOf(journal.trajectory)?.sequences[0].calls ?? []) {
+    const call = calls[number];
+    if (call?.sampled == null || call.answer === null) continue;
+    const { token_ids } = call.sampled;
+    const prompt_ids = promptBeyond(calls, { number, first });
+    const read = readOf(call.answer);
+    played.push({ prompt_ids, token_ids, text: await detokenize(token_ids), read });
+    first = lengthOf(call);
+  }
+  return played;
+}
+
+function readOf({
+  content,
+  reasoning = '',
+  tool_calls,
+}: Pick<LineOf<'answer'>, 'content' | 'reasoning' | 'tool_calls'>): PlayedCall['read'] {
+  if (tool_calls.length > 0) return null;
+  return content === '' && reasoning !== '' ? { reasoning } : { content };
 }
 
 /** After it nothing of the session writes to the journal. */
@@ -177,7 +255,7 @@ async function serves(
 }
 
 async function taskOf(
-  { base_url, key }: AgentSession,
+  { base_url, key }: Pick<AgentSession, 'base_url' | 'key'>,
   { playing: { ref, journal }, dependencies: { store } }: RunningProgram,
 ): Promise<ProgramTask> {
   const { sample } = await sampleOf(ref, store);
@@ -192,7 +270,7 @@ async function taskOf(
 }
 
 function exitOf({ exit, submission, ...said }: ProgramEnd, key: string) {
-  const withoutKey = (text: string): string => text.replaceAll(key, '(key)');
+  const withoutKey = (text: string): string => (key === '' ? text : text.replaceAll(key, '(key)'));
   const { reward, rewards, metadata } = said;
   return cleaned({
     code: exit.code,

@@ -5,10 +5,8 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { openTokens, waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
-import { takeBack } from '../agent/run-agent.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Playing } from '../playing.js';
 import { journalLost } from '../playing.js';
 import { namesOf } from '../record-fault.js';
 import { withLease } from '../lease.js';
@@ -36,8 +34,7 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       if (is_batch && (await store.findRequest(batch_id)) === null)
         return { ...neverPlanned(ref, input), ...unlisted };
       const by = { activity: 'finishRollout', run: attempt.run_id };
-      const play = (playing: Playing): Promise<void> => cutRun(playing, input);
-      const end = { by, play, otherwise: endAs(input, { ref, store }) };
+      const end = { by, play: () => Promise.resolve(), otherwise: endAs(input, { ref, store }) };
       const term = { ...dependencies, attempt, ref, folds: AT_ONCE };
       const trajectory = await withLease(term, (lease) =>
         playFromJournal(lease, { ...dependencies, ...end }),
@@ -53,16 +50,6 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
           : null,
       };
     });
-}
-
-/** Nobody waits for the attempt whose run this cuts, so that it could give the run back itself. */
-async function cutRun(
-  { journal }: Pick<Playing, 'journal'>,
-  { stop_reason }: FinishRollout,
-): Promise<void> {
-  const isCut = stop_reason !== null && stop_reason !== 'failed';
-  if (!isCut || journal.trajectory.agent.before === null) return;
-  await takeBack(new Error(REASONS[stop_reason].message), { journal });
 }
 
 const REASONS = {

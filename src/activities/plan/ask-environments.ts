@@ -20,24 +20,25 @@ export async function askEnvironments(
 ): Promise<void> {
   const environments: Promise<void>[] = [];
   const agents: { name: string; task: string; question: Question }[] = [];
-  for (const [task, names] of [...tasks, ...verifiersOf(tasks, dependencies)]) {
+  for (const [task, named] of [...tasks, ...verifiersOf(tasks, dependencies)]) {
     const deployed = dependencies.environment(task);
     if (deployed?.is_asked !== true) continue;
     const { environment } = deployed;
-    const is_here = environment.program?.outlives === false;
+    const { program } = environment;
+    const is_here = program?.outlives === false && program.rows === undefined;
     environments.push(ask((signal) => environment.health?.(signal), { task, is_here, signal }));
-    for (const name of names) {
-      agents.push({ name, task, question: (signal) => environment.agent?.health(name, signal) });
+    for (const [name, sample] of named) {
+      agents.push({ name, task, question: (signal) => environment.program?.health(signal, sample) });
     }
   }
   await Promise.all([...environments, askAgents(agents, signal)]);
 }
 
 /** Environments that say what a program is worth, which no sample names. */
-const verifiersOf = (tasks: Tasks, { environment }: Dependencies): [string, Set<string>][] =>
+const verifiersOf = (tasks: Tasks, { environment }: Dependencies): [string, Map<string, never>][] =>
   [...tasks.keys()].flatMap((task) => {
     const verify = environment(task)?.environment.program?.rules.program.verify ?? null;
-    return verify === null || tasks.has(verify) ? [] : [[verify, new Set()]];
+    return verify === null || tasks.has(verify) ? [] : [[verify, new Map<string, never>()]];
   });
 
 async function ask(

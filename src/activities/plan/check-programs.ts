@@ -11,14 +11,6 @@ import type { Dependencies } from '../dependencies.js';
 /** Agents' conversations are long: system texts and tools alone take thousands of tokens. */
 const USUAL_LENGTH = 16_384;
 
-interface Planned {
-  tasks: Iterable<string>;
-  environment: Dependencies['environment'];
-}
-
-export const programsOf = ({ tasks, environment }: Planned): string[] =>
-  [...tasks].filter((task) => environment(task)?.environment.program !== undefined);
-
 /** Refuses settings that mean nothing where the program says what is rendered, instead of ignoring them. */
 export function checkPrograms(
   { generation, semantics, max_seq_len }: StoredRequest,
@@ -31,7 +23,9 @@ export function checkPrograms(
     warn: (message: string) => void;
   },
 ): void {
-  const [task] = programsOf({ tasks: tasks.keys(), environment });
+  const asks = (task: string): boolean =>
+    environment(task)?.environment.program?.rules.asks_policy === true;
+  const task = [...tasks.keys()].find(asks);
   if (task === undefined) return;
   const why = `since the programs of environment ${task} begin conversations themselves`;
   const refused = (where: string, { expected, got }: { expected: string; got: unknown }) => ({

@@ -13,7 +13,7 @@ import type { AskedEngines } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
-import { checkPrograms, programsOf } from './check-programs.js';
+import { checkPrograms } from './check-programs.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
@@ -75,20 +75,19 @@ function checkWorkflows(
   { rollout_workflows }: StoredRequest,
   { tasks, dependencies }: { tasks: Tasks; dependencies: Dependencies },
 ): void {
-  const programs = programsOf({ tasks: tasks.keys(), ...dependencies });
-  const ofTurns = tasksOfPolicy(tasks, dependencies).filter((task) => !programs.includes(task));
-  const other = rollout_workflows ? undefined : ofTurns[0];
+  const isOfTurns = (task: string): boolean =>
+    dependencies.environment(task)?.environment.program === undefined;
+  const other = rollout_workflows ? undefined : [...tasks.keys()].find(isOfTurns);
   if (other === undefined) return;
   const what = `expected true, since task ${preview(other)} is not played by an agent; got false`;
   throw invalidBatchRequest([{ where: 'rollout_workflows', what }]);
 }
 
-/** Agents ask their own policy, so a batch of only agents needs no generation service. */
-const asksPolicy = (tasks: Tasks, dependencies: Dependencies): boolean =>
-  tasksOfPolicy(tasks, dependencies).length > 0;
-
-const tasksOfPolicy = (tasks: Tasks, { environment }: Dependencies): string[] =>
-  [...tasks.keys()].filter((task) => environment(task)?.environment.agent === undefined);
+/** A batch of only agents with a model of their own needs no generation service. */
+const asksPolicy = (tasks: Tasks, { environment }: Dependencies): boolean =>
+  [...tasks.keys()].some(
+    (task) => environment(task)?.environment.program?.rules.asks_policy !== false,
+  );
 
 /** An agent whose rows get the request's settings is refused those that no row can have. */
 function checkStamps(
@@ -96,7 +95,7 @@ function checkStamps(
   { tasks, environment }: Pick<Dependencies, 'environment'> & { tasks: Tasks },
 ): void {
   const isStamped = (task: string): boolean =>
-    environment(task)?.environment.agent?.sampling === 'request';
+    environment(task)?.environment.program?.rows?.sampling === 'request';
   const task = [...tasks.keys()].find(isStamped);
   const names = task === undefined ? [] : unstamped(generation);
   if (names.length === 0) return;

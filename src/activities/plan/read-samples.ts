@@ -1,5 +1,6 @@
 import { unknownTask } from '../unknown-task.js';
 import { AgentSample, agentSampleProblems } from '../../model/agent/sample.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
 import type { BatchRequest } from '../../model/batch-request.js';
 import { hasImages } from '../../model/content.js';
 import type { Fault } from '../../model/faults.js';
@@ -24,8 +25,8 @@ import type { Ranges } from './sample-problems.js';
 import { programSampleProblems } from './check-programs.js';
 import { addRow, collectProblems } from './sample-problems.js';
 
-/** The agents of each task of a batch; none for tasks without agents. */
-export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
+/** The agents of NeMo Gym of each task of a batch, each with `extra_env_info` of a sample; none for other tasks. */
+export type Tasks = ReadonlyMap<string, ReadonlyMap<string, ForeignObject>>;
 
 /** A list of roles in prompts of one task. */
 interface PromptRoles {
@@ -125,7 +126,7 @@ const tooLong = (most: number): Fault =>
 interface SampleContext {
   row: number;
   /** Receives the sample's. */
-  tasks: Map<string, Set<string>>;
+  tasks: Map<string, Map<string, ForeignObject>>;
   /** Receives the sample's. */
   prompts: Map<string, PromptRoles>;
   /** Receives whether a token of any sample's rollouts may train, and where the first picture is. */
@@ -174,13 +175,14 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
   const { task_name, message_log, extra_env_info } = parsed.data;
   const { dependencies } = context;
   const deployed = dependencies.environment(task_name);
-  const agents = tasks.get(task_name) ?? new Set();
+  const agents = tasks.get(task_name) ?? new Map<string, ForeignObject>();
   tasks.set(task_name, agents);
-  if (deployed?.environment.agent !== undefined) {
-    const { sampling } = deployed.environment.agent;
+  const rows = deployed?.environment.program?.rows;
+  if (rows !== undefined) {
+    const { sampling } = rows;
     const wrong = agentSampleProblems(parsed.data, { sampling });
     problems.push(...wrong);
-    if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
+    if (wrong.length === 0) agents.set(AgentSample.parse(extra_env_info).agent, extra_env_info ?? {});
     return problems;
   }
   const is_standard = !isUpstream(context.request.semantics);

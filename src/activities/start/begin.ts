@@ -1,4 +1,5 @@
-import { type Placing, placedInfo } from '../../model/agent/placed-row.js';
+import { placedInfo } from '../../model/agent/placed-row.js';
+import type { ForeignObject } from '../../model/foreign-object.js';
 import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { referenceImages } from '../../model/content.js';
@@ -40,13 +41,7 @@ export async function begin(
     task_name: sample.task_name,
     settings: { ...settingsOf(request), ...(await epochOf(playing, { ...dependencies, request })) },
     ...opening,
-    extra_env_info:
-      opening.plays === 'agent' && opening.program === undefined
-        ? placedInfo(
-            sample.extra_env_info ?? {},
-            placingOf(playing.ref, { sample, request, ...dependencies }),
-          )
-        : (sample.extra_env_info ?? {}),
+    extra_env_info: infoOf(playing.ref, { sample, request, ...dependencies }),
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
     ...(!mayTrain(sample) && { untrained: true as const }),
     ...(journal.trajectory.start === null
@@ -61,13 +56,12 @@ interface SampleOpening {
   playing: Playing;
 }
 
-/** An agent gets its row and renders its prompts itself; a program's conversations are rendered as it asks. */
+/** A program's conversations are rendered as it asks. */
 async function openingOf(
   opening: SampleOpening,
   dependencies: Dependencies,
 ): Promise<Pick<LineOf<'start'>, 'plays' | 'program' | 'prompt'>> {
-  const { agent, program } = dependencies.environment(opening.sample.task_name)?.environment ?? {};
-  if (agent !== undefined) return { plays: 'agent', prompt: [] };
+  const { program } = dependencies.environment(opening.sample.task_name)?.environment ?? {};
   if (program !== undefined) return { plays: 'agent', program: program.rules.program, prompt: [] };
   return { prompt: referenceImages(await renderSample(opening, dependencies)) };
 }
@@ -102,20 +96,22 @@ async function renderSample(
   );
 }
 
-function placingOf(
+/** Rows of NeMo Gym are stamped with their place. */
+function infoOf(
   { row, repeat }: RolloutRef,
   {
-    sample,
+    sample: { task_name, extra_env_info = {} },
     request,
     environment,
   }: Pick<Dependencies, 'environment'> & { sample: Sample; request: StoredRequest },
-): Placing {
-  const stamps = environment(sample.task_name)?.environment.agent?.sampling === 'request';
-  return {
+): ForeignObject {
+  const { rows } = environment(task_name)?.environment.program ?? {};
+  if (rows === undefined) return extra_env_info;
+  return placedInfo(extra_env_info, {
     repeat,
     group: request.stream === undefined ? null : row,
-    sampling: stamps ? request.generation : null,
-  };
+    sampling: rows.sampling === 'request' ? request.generation : null,
+  });
 }
 
 /** Without the epoch, a stream's samples would get the same seeds in each, and under the same weights the same texts. */

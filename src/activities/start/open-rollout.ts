@@ -5,7 +5,7 @@ import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { checkAgentIsThere } from '../agent/run-agent.js';
+import { checkAgentIsThere } from '../agent/open-life.js';
 import type { Activities, RolloutPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';

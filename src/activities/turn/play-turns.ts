@@ -1,6 +1,5 @@
-import { isProgram, nextStep, type NextStep } from '../../model/turn/stop-rules.js';
+import { nextStep, type NextStep } from '../../model/turn/stop-rules.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { runAgent } from '../agent/run-agent.js';
 import { runProgram } from '../agent/run-program.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
@@ -17,12 +16,7 @@ export function createPlayTurns(dependencies: Dependencies): Activities['playTur
   });
 }
 
-const PLAY = {
-  generate,
-  step,
-  run: (playing: Playing, dependencies: Dependencies): Promise<void> =>
-    (isProgram(playing.journal.trajectory) ? runProgram : runAgent)(playing, dependencies),
-};
+const PLAY = { generate, step, run: runProgram };
 
 /** Who verifies a program has an activity of its own, maybe on another machine. */
 const isElsewhere = (next: NextStep, { start }: Trajectory): boolean =>
@@ -31,7 +25,7 @@ const isElsewhere = (next: NextStep, { start }: Trajectory): boolean =>
 /** A power cut costs no turn that had ended so long ago. A sync of each turn would be most of what disks write. */
 const SYNC_EVERY_MS = 10_000;
 
-/** Until the rollout's end, or the end of a turn after the slice. An agent's run is the whole rollout. */
+/** Until the rollout's end, or the end of a turn after the slice. An agent's life is the whole rollout. */
 export async function playSlice(playing: Playing, dependencies: Dependencies): Promise<void> {
   const { trajectory } = playing.journal;
   const endsHere = sliceOf(playing, dependencies);

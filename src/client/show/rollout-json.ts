@@ -1,3 +1,4 @@
+import { lastResult } from '../../model/journal/calls.js';
 import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
 import { isProgram } from '../../model/turn/stop-rules.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
@@ -10,7 +11,7 @@ import { openAnswer } from '../../model/journal/open-answers.js';
 /** One rollout for programs; ids and logprobs only on request. */
 export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): unknown {
   const { trajectory, entry, happenings, ...ref } = rollout;
-  const { start, turns, agent } = trajectory;
+  const { start, turns } = trajectory;
   const open = openAnswer(trajectory);
   const prompt = start?.prompt ?? [];
   return {
@@ -58,7 +59,7 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
         exit: exit && { code: exit.code, signal: exit.signal, tail: exit.tail },
       })),
     }),
-    agent_result: agent.result?.text ?? null,
+    agent_result: lastResult(trajectory)?.text ?? null,
     happenings,
   };
 }

@@ -3,6 +3,7 @@ import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
+import { lastResult } from '../../model/journal/calls.js';
 import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
 import { isProgram } from '../../model/turn/stop-rules.js';
 import { plainLine } from '../../platform/plain.js';
@@ -117,13 +118,13 @@ function siblingLines(
 export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
   const { trajectory, happenings } = rollout;
   const { turns: range, style } = options;
-  const { session, start, turns, agent } = trajectory;
+  const { session, start, turns } = trajectory;
   const { call: number = null } = options;
   if (number !== null) return callBlocks(trajectory, { ...options, number });
   const isShown = (turn: number): boolean =>
     range === null || (turn >= range.first && turn <= range.last);
   const life = session.lives;
-  const result = agent.result ?? agent.failure;
+  const result = lastResult(trajectory);
   return [
     ...happened(happenings, { trajectory, style }),
     ...(range === null

@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { Fault } from '../../model/faults.js';
-import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf } from '../../platform/size.js';
 import { keepSecret } from '../../platform/secrets.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment, Program, ProgramRules } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { defineKind } from '../kind.js';
+import { callRules } from './call-settings.js';
 import type { Argv } from './command-settings.js';
 import { createCommand } from './command.js';
 import type { Confinement, ConfinementOptions } from '../../sandbox/programs/confinement.js';
@@ -107,29 +107,11 @@ const createConfinement = (
   options: ConfinementOptions,
 ): Confinement => (sandbox === 'none' ? createUnconfined(options) : createPrograms(options));
 
-function rulesOf({
-  verify,
-  dialect_defaults: { tool_parser, reasoning_parser },
-  history,
-  restart,
-  structured,
-  limits: { body, call, run, calls, parallel, sequences, sampled_tokens },
-}: AgentSettings): ProgramRules {
-  return {
-    program: { verify, tool_parser, reasoning_parser: reasoning_parser ?? 'none', history },
-    restart,
-    structured,
-    limits: {
-      calls,
-      parallel,
-      sequences,
-      sampled_tokens,
-      body: bytesOf(body),
-      call_ms: toMs(call),
-    },
-    run,
-  };
-}
+const rulesOf = (settings: AgentSettings): ProgramRules => ({
+  ...callRules(settings, settings),
+  asks_policy: true,
+  run: settings.limits.run,
+});
 
 /** Each value is a secret: who may start runs may run programs. */
 function headersOf(

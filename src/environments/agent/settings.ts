@@ -1,11 +1,9 @@
 import { z } from 'zod';
-import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names.js';
 import { Duration } from '../../model/durations.js';
 import { Size } from '../../platform/size.js';
 import { BaseUrl } from '../../model/base-url.js';
+import { CALL_FIELDS, CALL_LIMITS } from './call-settings.js';
 import { asksPolicy } from './placeholders.js';
-
-const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
 
 const Argv = z.tuple([z.string().min(1)], z.string());
 const Command = Argv.nullable().default(null);
@@ -105,16 +103,7 @@ const Run = z
 
 const Limits = z
   .strictObject({
-    calls: limit('answers of one rollout; null: `max_rollout_turns`, which is a limit anyway'),
-    parallel: z
-      .int()
-      .positive()
-      .default(16)
-      .describe('calls of one rollout at the same time; others wait'),
-    sequences: limit('conversations that do not continue another one; null: any number'),
-    sampled_tokens: limit('sampled tokens of one rollout; null: any number'),
-    body: Size.default('8MiB').describe('size limit of one request of a program'),
-    call: Duration.default('30m').describe('how long one call may wait and generate'),
+    ...CALL_LIMITS,
     submit: Duration.default('10m').describe(
       'how long `submit` may take: a file that a program has left may keep a reader waiting',
     ),
@@ -137,36 +126,7 @@ export const AgentSettings = z.strictObject({
     .describe(
       "another environment of this file, which says what a rollout is worth; null: the program's own reward",
     ),
-  dialect_defaults: z
-    .strictObject({
-      tool_parser: z
-        .enum(TOOL_PARSERS)
-        .default('hermes')
-        .describe('how tool calls stand in the text of an answer'),
-      reasoning_parser: z
-        .enum(REASONING_PARSERS)
-        .nullable()
-        .default(null)
-        .describe('how thoughts stand there; null: they are text'),
-    })
-    .prefault({})
-    .describe('how answers of the policy are read'),
-  history: z
-    .enum(['append', 'template'])
-    .default('append')
-    .describe(
-      '`append`: a conversation goes on from the ids that were sampled; `template`: each request is rendered whole, and begins a sequence where its ids differ',
-    ),
-  restart: z
-    .enum(['replay', 'fresh'])
-    .default('replay')
-    .describe(
-      '`replay`: a program that begins again is answered from the journal as far as it asks the same; `fresh`: anew',
-    ),
-  structured: z
-    .enum(['refuse', 'allow'])
-    .default('refuse')
-    .describe('whether programs may ask for JSON (`response_format`)'),
+  ...CALL_FIELDS,
   limits: Limits.describe('of one rollout'),
   task_queue: z
     .string()

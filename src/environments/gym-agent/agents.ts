@@ -1,14 +1,12 @@
 import { Fault, faultWith } from '../../model/faults.js';
-import type { AgentServers } from '../environment.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { type AnswerRules, AS_ANSWERED } from './answer.js';
-import { createCallTexts } from './call-texts.js';
 import { createHeadServer } from './head-server.js';
 import { createKeptAnswer, type KeptAnswer } from './kept-answer.js';
-import { classed, createRun, isOfNetwork } from './run.js';
+import { classed, createRuns, isOfNetwork } from './run.js';
 
 /** For `GET /`: a busy server may take its time. */
 const HEALTH_TIMEOUT_MS = 10_000;
@@ -31,13 +29,13 @@ export interface AgentsSettings {
   answers?: Allowance;
   /** How answers are read; absent: as NeMo Gym's collector reads them. */
   rules?: AnswerRules;
-  /** Base URL of the tokenizer that penalties ask; absent: none. */
-  tokenizer?: string | null;
   /** Monotonic, in milliseconds; limits how long answers are kept. */
   now?: () => number;
 }
 
-export interface Agents extends AgentServers {
+export interface Agents extends ReturnType<typeof createRuns> {
+  /** The URL of the agent's server, which answers; throws the faults of a step. */
+  serverOf: (agent: string, signal: AbortSignal) => Promise<string>;
   /** The URL of the agent's server, from the settings or the head server; the server itself need not answer. */
   urlOf: (agent: string, signal: AbortSignal) => Promise<string>;
   close: () => Promise<void>;
@@ -46,8 +44,7 @@ export interface Agents extends AgentServers {
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
 export function createAgents(settings: AgentsSettings): Agents {
   const { timeout_ms, max_answer_bytes, answers = createAllowance(0) } = settings;
-  const { now = () => performance.now(), rules = AS_ANSWERED, tokenizer = null } = settings;
-  const texts = createCallTexts(rules, { url: tokenizer });
+  const { now = () => performance.now(), rules = AS_ANSWERED } = settings;
   const given = new Map(Object.entries(settings.agents));
   const head =
     settings.head_server === null ? null : createHeadServer({ url: settings.head_server, now });
@@ -65,7 +62,7 @@ export function createAgents(settings: AgentsSettings): Agents {
     if (head === null) throw unknownAgent(agent, given.keys());
     return await head.serverUrl(agent, signal);
   };
-  const health: Agents['health'] = async (agent, signal) => {
+  const serverOf: Agents['serverOf'] = async (agent, signal) => {
     const url = await urlOf(agent, signal).catch((error: unknown) => {
       throw isRejection(error) ? classed(error) : error;
     });
@@ -78,26 +75,23 @@ export function createAgents(settings: AgentsSettings): Agents {
     }
     return url;
   };
-  const run = createRun({
+  const runs = createRuns({
+    serverOf,
     callsTo: serverAt,
     timeout_ms,
     answers,
-    texts,
+    rules,
     broken: (url) => {
       serverAt(url).checkAgent.forget();
       head?.forget();
     },
   });
   return {
+    ...runs,
     urlOf,
-    health,
-    run,
+    serverOf,
     close: async () => {
-      await Promise.all([
-        head?.close(),
-        texts.close(),
-        ...[...servers.values()].map(({ close }) => close()),
-      ]);
+      await Promise.all([head?.close(), ...[...servers.values()].map(({ close }) => close())]);
     },
   };
 }

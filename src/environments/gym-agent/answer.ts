@@ -1,16 +1,17 @@
-import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
-import { USUAL } from '../../model/agent/flags.js';
+import type { Refusal } from '../../model/agent/rewards.js';
 import { componentsOf } from '../../model/agent/rewards.js';
+import type { AgentSample } from '../../model/agent/sample.js';
 import { shapedReward, type ShapingRules } from '../../model/agent/shaping.js';
-import { countsOf, outputOf, tokensOf } from '../../model/agent/tokens.js';
-import { type Patterns, Reward } from '../../model/journal.js';
+import { Fault, faultWith } from '../../model/faults.js';
+import { Reward } from '../../model/journal.js';
 import { numberOfBoolean } from '../../model/untrusted.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
-import type { AgentAnswer } from '../environment.js';
+import type { AgentResult, Conversation, ProgramEnd } from '../environment.js';
+import { rejected } from '../rejections.js';
 
 const Routing = z.object({
   _ng_failure_class: z.unknown().optional(),
@@ -37,31 +38,74 @@ const Rewarded = z.object({ reward: numberOfBoolean(Reward) });
 const Usage = z.object({
   response: z.object({ usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }) }),
 });
+const Output = z.object({ response: z.object({ output: z.array(z.unknown()) }) });
 
 /** How answers are read. */
-export interface AnswerRules extends ShapingRules, Patterns {
-  thinking_tags: string[];
+export interface AnswerRules extends ShapingRules {
   /** Whether an answer with `mask_sample` is not trained on. */
   should_mask_flagged_samples: boolean;
 }
 
 export const AS_ANSWERED: AnswerRules = {
-  ...USUAL,
   effort_levels: null,
   reward_penalties: null,
+  thinking_tags: [],
   should_mask_flagged_samples: true,
 };
 
-export interface AnswerContext {
+interface Answered {
+  sample: AgentSample;
   rules: AnswerRules;
-  /** The row that was sent, as JSON text. */
-  row: string;
-  /** See `Judged`. */
-  texts: readonly string[] | null;
+  /** `_ng_attempt_index` */
+  attempt: number;
+  run_s: number;
+  /** Whose answer it is, in messages. */
+  subject: string;
+  /** The agent's URL. */
+  at: string;
 }
 
+/** The end of a life that failed. */
+export const FAILED: ProgramEnd = {
+  state: 'ended',
+  exit: { code: 1, signal: null, tail: '' },
+  submission: null,
+  reward: null,
+  rewards: {},
+  metadata: null,
+};
+
+const FINISHED: ProgramEnd = { ...FAILED, exit: { code: 0, signal: null, tail: '' } };
+
+/** The end that an agent's answer to its run is. */
+export function endOf(text: string, answered: Answered): ProgramEnd {
+  const { sample, attempt, run_s, subject, at } = answered;
+  const parsed = parseAnswer(text);
+  const read =
+    'problems' in parsed ? parsed.problems : readAnswer({ text, value: parsed.value }, answered);
+  if (Array.isArray(read)) {
+    const failure = rejected({ subject, at, problems: read });
+    const result = unscored(text, read);
+    return {
+      ...failedBy(faultWith(failure, { failureClass: 'agent_run_error' })),
+      ...(result !== null && { result: { attempt, run_s, ...result } }),
+    };
+  }
+  const result = { attempt, run_s, ...read };
+  const failure = failureOf(result, sample);
+  if (failure !== null) return { ...failedBy(failure), result };
+  const value = 'value' in parsed ? parsed.value : null;
+  return { ...FINISHED, result, settle: (played) => settled(result, { ...answered, value, played }) };
+}
+
+const failedBy = (failure: Fault): ProgramEnd => ({
+  ...FAILED,
+  exit: { ...FAILED.exit, tail: failure.message },
+  failure,
+});
+
 /** The parsed text, or what is wrong with it. */
-export function parseAnswer(text: string): { value: unknown } | { problems: Problem[] } {
+function parseAnswer(text: string): { value: unknown } | { problems: Problem[] } {
   const problem = shapeProblem(text);
   if (problem !== null) return { problems: [{ where: '(body)', what: problem }] };
   try {
@@ -72,11 +116,13 @@ export function parseAnswer(text: string): { value: unknown } | { problems: Prob
   }
 }
 
+type Read = Omit<AgentResult, 'attempt' | 'run_s'>;
+
 /** The content of an agent's answer, or what is wrong with it. An answer that reports a failure needs no reward. */
-export function readAnswer(
+function readAnswer(
   { text, value }: { text: string; value: unknown },
-  context: AnswerContext,
-): AgentAnswer | Problem[] {
+  { rules }: Pick<Answered, 'rules'>,
+): Read | Problem[] {
   const routing = Routing.safeParse(value);
   if (!routing.success) return problemsOf(routing.error, value);
   const failure = routing.data._ng_failure_class ?? null;
@@ -87,11 +133,10 @@ export function readAnswer(
   if (!reward.success && failure === null && persist && invalid === undefined)
     return problemsOf(reward.error, value);
   const counts = reward.success && failure === null && persist && invalid === undefined;
-  const heeds = context.rules.should_mask_flagged_samples;
+  const heeds = rules.should_mask_flagged_samples;
   return {
     text,
     reward: reward.data?.reward ?? null,
-    ...(counts && trainingOf(value, { reward: reward.data.reward, context })),
     failure_class: failure === null || typeof failure === 'string' ? failure : preview(failure),
     ...(invalid !== undefined && { masked: invalid }),
     ...(counts && heeds && untrained !== undefined && { untrained }),
@@ -101,38 +146,66 @@ export function readAnswer(
   };
 }
 
-/** The trainable part of the answer, checked before it becomes a row. */
-function trainingOf(
-  value: unknown,
-  { reward, context }: { reward: number; context: AnswerContext },
-): Partial<AgentAnswer> {
-  const { rules, row, texts } = context;
-  const { invalid_tool_call_patterns, thinking_tags } = rules;
-  const patterns = { invalid_tool_call_patterns, thinking_tags };
-  const tokens = tokensOf(value, patterns);
-  if (tokens.kind === 'refused') return { refused: tokens.fault };
-  const messages = tokens.kind === 'log' ? tokens.messages : [];
-  const unshaped = { reward, output: outputOf(value), messages, row: rowIn(row, rules), texts };
-  const shaped = shapedReward(rules, unshaped);
-  const { error } = Reward.safeParse(shaped.reward);
-  if (error !== undefined) {
-    const message = `expected a reward that effort_levels leave between its bounds, got ${shaped.reward} of ${reward}`;
-    return { refused: { type: 'EnvironmentRejected', message } };
+/** Why an answer is no result; null: it is one. An agent says the same again, so only a new rollout can succeed. */
+function failureOf(
+  { failure_class, masked, refused, persist, attempt }: AgentResult,
+  { agent }: AgentSample,
+): Fault | null {
+  const answered = `${agent} answered attempt ${attempt} with`;
+  if (refused !== undefined) {
+    const message = `${answered} what cannot be trained on: ${refused.message}`;
+    return new Fault({ type: refused.type, message, retryable: false });
   }
-  const components = componentsOf(value, { reward: shaped.reward });
-  if ('fault' in components) return { refused: components.fault };
-  const { rewards } = components;
-  return {
-    ...shaped,
-    ...(Object.keys(rewards).length > 0 && { rewards }),
-    ...(messages.length > 0 && { tokens: countsOf(messages) }),
-    ...(!isDeepStrictEqual(patterns, USUAL) && { patterns }),
-  };
+  const said = [
+    ...(failure_class === null ? [] : [`_ng_failure_class ${JSON.stringify(failure_class)}`]),
+    ...(persist ? [] : ['_ng_no_persist']),
+    ...(masked === undefined ? [] : [`${masked}: its reward means nothing`]),
+  ];
+  if (said.length === 0) return null;
+  return new Fault({ type: 'AgentFailed', message: `${answered} ${said.join(' ')}` });
 }
 
-/** Only effort levels look at it, and it may be large. */
-const rowIn = (row: string, { effort_levels }: AnswerRules): unknown =>
-  effort_levels === null ? null : JSON.parse(row);
+/**
+ * What is kept of an answer in which only the reward is no use, so that somebody can still score it; null: it has more
+ * problems.
+ */
+function unscored(text: string, problems: readonly Problem[]): Read | null {
+  if (!problems.every(({ where }) => where === 'reward')) return null;
+  const nothing = { reward: null, failure_class: null, usage: null };
+  return { text, ...nothing, terminal: false, persist: true };
+}
+
+/** With the reward to train on, checked before it becomes a row's. */
+async function settled(
+  result: AgentResult,
+  { sample, rules, value, played }: Answered & { value: unknown; played: Conversation },
+): Promise<ProgramEnd> {
+  const own = result.reward ?? 0;
+  const isShaped = rules.effort_levels !== null || rules.reward_penalties !== null;
+  const { reward, ...shaping } = isShaped
+    ? shapedReward(rules, {
+        reward: own,
+        output: Output.safeParse(value).data?.response.output ?? [],
+        calls: await played.calls(),
+        row: rules.effort_levels === null ? null : JSON.parse(sample.row),
+      })
+    : { reward: own };
+  const components = componentsOf(value, { reward });
+  const refused = outOfBounds(reward, own) ?? ('fault' in components ? components.fault : null);
+  if (refused !== null) {
+    const failed = { ...result, refused };
+    const failure = failureOf(failed, sample);
+    return { ...(failure === null ? FAILED : failedBy(failure)), result: failed };
+  }
+  const { rewards } = 'rewards' in components ? components : { rewards: {} };
+  return { ...FINISHED, result: { ...result, reward, ...shaping }, reward, rewards };
+}
+
+function outOfBounds(reward: number, own: number): Refusal | null {
+  if (Reward.safeParse(reward).success) return null;
+  const message = `expected a reward that effort_levels leave between its bounds, got ${reward} of ${own}`;
+  return { type: 'EnvironmentRejected', message };
+}
 
 /** Python writes NaN, which is not JSON; the parser's text says where. */
 const describeBody = (text: string, error: unknown): string =>

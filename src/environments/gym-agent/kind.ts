@@ -1,6 +1,8 @@
 import { defineKind } from '../kind.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
+import { AgentSample } from '../../model/agent/sample.js';
 import { Fault } from '../../model/faults.js';
+import { CALL_FIELDS, CALL_LIMITS, callRules } from '../agent/call-settings.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment } from '../environment.js';
 import { bytesOf, MaxAnswer } from '../../platform/size.js';
@@ -21,6 +23,12 @@ export const GymAgentSettings = z
       .default(null)
       .describe('asked for servers that `agents` does not name; null: there are no others'),
     agents: z.record(z.string(), BaseUrl).default({}).describe('the base URL of each, by its name'),
+    model_server: z
+      .enum(['gateway', 'own'])
+      .default('gateway')
+      .describe(
+        'who answers the calls of their models: `gateway`: this policy, as model server of NeMo Gym; `own`: another one, so that rows have no tokens',
+      ),
     timeout: Duration.default('4h').describe(
       'for one run, from connecting to the last byte of the answer, unless the sample has its own',
     ),
@@ -31,11 +39,6 @@ export const GymAgentSettings = z
         "whose `temperature`, `top_p` and `max_output_tokens` a row has: its own, or those of the request's `generation`, as NeMo RL stamps them",
       ),
     ...ShapingFields,
-    tokenizer: BaseUrl.nullable()
-      .default(null)
-      .describe(
-        'a vLLM server of the policy, which `penalize_malformed_think_tag` asks for the ids of thinking tags and for the text of calls; null: it counts given ids alone',
-      ),
     should_mask_flagged_samples: z
       .boolean()
       .default(true)
@@ -43,10 +46,9 @@ export const GymAgentSettings = z
     thinking_tags: Tags.describe(
       'what opens and what closes a thought; `[]`: `<think>`, `</think>`',
     ),
-    invalid_tool_call_patterns: Tags.describe(
-      'texts of tool calls that nobody ran; `[]`: opening and closing `<tool_call>`, `<function_call>`',
-    ),
     max_answer: MaxAnswer.default('64MiB').describe('size limit of one answer'),
+    ...CALL_FIELDS,
+    limits: z.strictObject(CALL_LIMITS).prefault({}).describe('of one rollout'),
     ...STEP_QUEUE,
   })
   .refine(({ head_server, agents }) => head_server !== null || Object.keys(agents).length > 0, {
@@ -69,17 +71,31 @@ function createGymAgent(
   settings: GymAgentSettings,
   { answers }: Pick<EnvironmentContext, 'answers'>,
 ): ExactEnvironment {
-  const { health, run, close } = createAgents({
+  const { serverOf, urlOf: _, close, ...runs } = createAgents({
     head_server: settings.head_server,
     agents: settings.agents,
     timeout_ms: toMs(settings.timeout),
     max_answer_bytes: bytesOf(settings.max_answer),
     answers,
     rules: settings,
-    tokenizer: settings.tokenizer,
   });
   return {
-    agent: { health, run, sampling: settings.sampling },
+    program: {
+      ...runs,
+      rules: {
+        ...callRules(settings, { verify: null }),
+        asks_policy: settings.model_server === 'gateway',
+        run: null,
+      },
+      rows: { sampling: settings.sampling },
+      attemptsOf: (sample) => {
+        const { max_attempts, attempt_index } = AgentSample.parse(sample);
+        return max_attempts - attempt_index;
+      },
+      health: async (signal, sample) => {
+        if (sample !== undefined) await serverOf(AgentSample.parse(sample).agent, signal);
+      },
+    },
     step: () => {
       const message = 'an agent plays whole rollouts: it answers no single turn';
       return Promise.reject(new Fault({ type: 'EnvironmentRejected', message }));

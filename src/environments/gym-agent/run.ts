@@ -1,14 +1,14 @@
 import { setImmediate } from 'node:timers/promises';
+import { AgentSample } from '../../model/agent/sample.js';
 import { Fault, faultWith } from '../../model/faults.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import { membersOf, objectText } from '../../platform/json/members.js';
-import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';
-import { withShare } from '../../platform/waits/allowance.js';
+import { onAbort, orAborted } from '../../platform/waits/abort.js';
+import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
-import { rejected } from '../rejections.js';
-import { parseAnswer, readAnswer } from './answer.js';
-import type { CallTexts } from './call-texts.js';
-import type { Problem } from '../../model/problems.js';
+import type { AnswerRules } from './answer.js';
+import { endOf, FAILED } from './answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -16,9 +16,14 @@ const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 /** Answers that mean that the run was not played. */
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
+/** Pauses before the second attempt of a row and before later ones, in which a failed service may recover. */
+const FIRST_PAUSE_MS = 2000;
+const LATER_PAUSE_MS = 15_000;
+
 export interface RunSettings {
-  /** How an answer is read. */
-  texts: CallTexts;
+  rules: AnswerRules;
+  /** The URL of an agent's server, which answers. */
+  serverOf: (agent: string, signal: AbortSignal) => Promise<string>;
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For a run without its own timeout. */
   timeout_ms: number;
@@ -27,71 +32,124 @@ export interface RunSettings {
   broken: (url: string) => void;
 }
 
-/** `POST /run`. A fault of a run has NeMo Gym's failure class. */
-export function createRun({ answers, ...settings }: RunSettings): AgentServers['run'] {
-  return ({ keep, ...request }) =>
-    withShare(answers, async (share) => {
-      const { answer, fault } = await ask(request, { ...settings, share });
-      await setImmediate();
-      if (answer !== null) await keep(answer);
-      if (fault !== null) throw fault;
-    });
+interface Running {
+  ended: Promise<ProgramEnd>;
+  /** Cuts a run in progress, and gives the room of its answer back. */
+  over: AbortController;
 }
 
-interface RunReply {
-  /** null: nothing of it is kept. */
-  answer: AgentAnswer | null;
-  fault: Fault | null;
+/**
+ * `POST /run` as a program that this process waits for: it ends with its answer. One that was sent and not answered is
+ * lost with its attempt.
+ */
+export function createRuns(
+  settings: RunSettings,
+): Pick<Program, 'outlives' | 'start' | 'wait' | 'cut' | 'stop'> {
+  const { answers } = settings;
+  const runs = new Map<string, Running>();
+  const stop = (run: string): Promise<void> => {
+    runs.get(run)?.over.abort(new Error('its run is over'));
+    runs.delete(run);
+    return Promise.resolve();
+  };
+  return {
+    outlives: false,
+    stop,
+    start: (run, how) => {
+      const over = new AbortController();
+      const signal = AbortSignal.any([how.signal, over.signal]);
+      // Answers may be large: others wait for room until this one is journalled.
+      const share = answers.share();
+      onAbort(signal, share.giveBack);
+      const ended = ask(how, { ...settings, share, signal });
+      ended.catch(() => undefined);
+      runs.set(run, { ended, over });
+      return Promise.resolve({ state: 'running' });
+    },
+    wait: async (run, { signal }) => {
+      const running = runs.get(run);
+      return running === undefined ? 'gone' : await orAborted(running.ended, signal);
+    },
+    cut: async (run) => {
+      await stop(run);
+      return CUT;
+    },
+  };
 }
 
+const CUT: ProgramEnd = {
+  ...FAILED,
+  exit: { code: null, signal: 'SIGKILL', tail: 'its run was cut: it went on behind a limit' },
+};
+
+/** The end of one run. Throws the fault of one that was not played. */
 async function ask(
-  { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
-  { callsTo, timeout_ms, broken, share, texts }: Omit<RunSettings, 'answers'> & { share: Share },
-): Promise<RunReply> {
+  { task, failures }: Pick<ProgramStart, 'task' | 'failures'>,
+  { serverOf, callsTo, share, signal, ...settings }: RunSettings & { share: Share; signal: AbortSignal },
+): Promise<ProgramEnd> {
+  const began = performance.now();
+  const sample = AgentSample.parse(task.metadata);
+  const attempt = sample.attempt_index + failures;
+  const url = await serverOf(sample.agent, signal);
   try {
     const { request, text } = await callsTo(url).send({
       method: 'POST',
       path: '/run',
-      json: attempt > 0 ? withAttempt(body, attempt) : body,
+      json: rowOf(sample.row, { attempt, key: task.key }),
       signal,
-      timeout_ms: own.timeout_ms ?? timeout_ms,
+      timeout_ms: sample.timeout === null ? settings.timeout_ms : toMs(sample.timeout),
       share,
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
-    const read = await reading(text, { texts, row: body, signal });
-    return asked(read, { text, subject: `${request} answered`, at: url });
+    return endOf(withoutKey(text, { ...sample, key: task.key }), {
+      ...{ sample, attempt, rules: settings.rules },
+      ...{ subject: `${request} answered`, at: url },
+      run_s: (performance.now() - began) / 1000,
+    });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    if (isOfNetwork(error)) broken(url);
-    throw classed(error);
+    if (isOfNetwork(error)) settings.broken(url);
+    const failure = classed(error);
+    if (failure.uncounted || signal.aborted) throw failure;
+    return failedRun(failure, failures);
   }
 }
 
-async function reading(
-  text: string,
-  { texts, row, signal }: { texts: CallTexts; row: string; signal: AbortSignal },
-): Promise<ReturnType<typeof readAnswer>> {
-  const parsed = parseAnswer(text);
-  if ('problems' in parsed) return parsed.problems;
-  const { value } = parsed;
-  return readAnswer({ text, value }, { ...(await texts.of(value, signal)), row });
-}
-
-/** The row with its attempt, as upstream stamps it. */
-function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
+/** The row with its attempt as upstream stamps it, and with the id that leads the calls of its model to the gateway. */
+function rowOf(body: string, { attempt, key }: { attempt: number; key: string }): string {
+  if (attempt === 0 && key === '') return body;
   const row = membersOf(body);
-  return row === null ? body : objectText(row.set('_ng_attempt_index', String(attempt)));
+  if (row === null) return body;
+  if (attempt > 0) row.set('_ng_attempt_index', String(attempt));
+  if (key !== '') row.set('_ng_rollout_id', JSON.stringify(key));
+  return objectText(row);
 }
 
-/** An answer without a usable reward is kept, and is a fault all the same. */
-function asked(
-  read: ReturnType<typeof readAnswer>,
-  { text, ...whose }: { text: string; subject: string; at: string },
-): RunReply {
-  if (!Array.isArray(read)) return { answer: read, fault: null };
-  const fault = classed(rejected({ ...whose, problems: read }));
-  return { answer: unscoredAnswer(text, read), fault };
+/** Agents answer with the row that they were sent, and a key is nobody else's. */
+function withoutKey(
+  text: string,
+  { key, row, task_index, rollout_index }: AgentSample & { key: string },
+): string {
+  if (key === '' || !text.includes(key)) return text;
+  const own = membersOf(row)?.get('_ng_rollout_id');
+  const answer = membersOf(text);
+  if (answer?.has('_ng_rollout_id') === true) {
+    if (own === undefined) answer.delete('_ng_rollout_id');
+    else answer.set('_ng_rollout_id', own);
+  }
+  const id = `${task_index}-${rollout_index}`;
+  return (answer === null ? text : objectText(answer)).replaceAll(key, id);
+}
+
+/** A pause before the row's next attempt, unless the server says how long it is. */
+function failedRun(failure: Fault, failures: number): ProgramEnd {
+  const wait = failures > 0 ? LATER_PAUSE_MS : FIRST_PAUSE_MS;
+  return {
+    ...FAILED,
+    exit: { code: 1, signal: null, tail: failure.message },
+    failure: faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? wait }),
+  };
 }
 
 /** Refused, reset or late. A server that answers, whatever it says, has not moved. */
@@ -110,20 +168,4 @@ export function classed(fault: Fault): Fault {
     failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
     ...(!isPlayed && { uncounted: true }),
   });
-}
-
-/**
- * What is kept of an answer in which only the reward is no use, so that somebody can still score it; null: it has more
- * problems.
- */
-function unscoredAnswer(text: string, problems: readonly Problem[]): AgentAnswer | null {
-  if (!problems.every(({ where }) => where === 'reward')) return null;
-  return {
-    text,
-    reward: null,
-    failure_class: null,
-    terminal: false,
-    persist: true,
-    usage: null,
-  };
 }

@@ -2,18 +2,6 @@ import { z } from 'zod';
 import { strip } from '../../platform/python/text.js';
 import type { Shaping } from '../journal.js';
 import type { RewardPenalties } from './shaping-settings.js';
-import type { AgentMessage } from './tokens.js';
-
-/** With the ids of the thinking tags, where the settings have none and each tag is one token. */
-export function withTagIds(
-  penalties: RewardPenalties,
-  [think_open, think_close]: readonly (number | null)[],
-): RewardPenalties {
-  const { token_ids } = penalties;
-  const isGiven = token_ids.think_open !== null;
-  if (isGiven || think_open == null || think_close == null) return penalties;
-  return { ...penalties, token_ids: { ...token_ids, think_open, think_close } };
-}
 
 /** The mistakes, each with its switch and with upstream's name of the share of rollouts that have it. */
 export const PENALTIES = {
@@ -31,12 +19,21 @@ export const PENALTY_NAMES = Object.keys(PENALTIES) as Penalty[];
 /** Mistakes that were looked for, and whether the answer has them. */
 type Penalised = NonNullable<Shaping['penalties']>;
 
+/** A call of an agent's conversation, as ids. */
+export interface PlayedCall {
+  /** Beyond the call before it. */
+  prompt_ids: readonly number[];
+  token_ids: readonly number[];
+  /** What it sampled, with its special tokens. */
+  text: string;
+  /** What its agent read of that: the content, or without one the reasoning; null: its last item is a tool call. */
+  read: { content: string } | { reasoning: string } | null;
+}
+
 export interface Judged {
   /** `response.output` */
   output: readonly unknown[];
-  messages: readonly AgentMessage[];
-  /** What each call generated, as text with its special tokens; null: nobody decodes it. */
-  texts: readonly string[] | null;
+  calls: readonly PlayedCall[];
   /** What opens and what closes a thought. */
   thinking_tags: readonly string[];
 }
@@ -53,23 +50,32 @@ const MISTAKES: Record<Penalty, (judged: Judged, penalties: RewardPenalties) => 
     output.slice(0, -1).some((item, index) => repeats(item, output[index + 1])),
   empty_final_answer: ({ output }) =>
     Typed.safeParse(output.at(-1)).data?.type !== 'function_call' && lastTextOf(output) === '',
-  unwanted_token: ({ messages }, { token_ids: { unwanted } }) => {
+  unwanted_token: ({ calls }, { token_ids: { unwanted } }) => {
     const ids = new Set(unwanted);
-    return generated(messages).some(({ token_ids }) => token_ids.some((id) => ids.has(id)));
+    return calls.some(({ token_ids }) => token_ids.some((id) => ids.has(id)));
   },
-  malformed_think_tag: (judged, { token_ids }) =>
-    generated(judged.messages).some(({ has_malformed_thinking }) => has_malformed_thinking) ||
-    miscounts(judged.messages, token_ids) ||
-    spells(judged),
+  malformed_think_tag: ({ calls, thinking_tags }, { token_ids }) =>
+    calls.some(
+      (call) =>
+        isMalformed(call, thinking_tags) ||
+        miscounts(call, token_ids) ||
+        spells(call, thinking_tags),
+    ),
 };
+
+const times = (text: string, tag: string): number => text.split(tag).length - 1;
+
+/** In an answer any thinking tag is one too many, in reasoning a second one. */
+function isMalformed({ read }: PlayedCall, tags: readonly string[]): boolean {
+  if (read === null) return false;
+  const [text, most] = 'content' in read ? [read.content, 0] : [read.reasoning, 1];
+  return tags.some((tag) => times(text, tag) > most);
+}
 
 const Typed = z.object({ type: z.string() });
 const Text = z.object({ text: z.string() });
 const Reasoning = z.object({ type: z.literal('reasoning'), summary: z.array(z.unknown()) });
 const WithContent = z.object({ content: z.union([z.string(), z.array(z.unknown())]) });
-
-const generated = (messages: readonly AgentMessage[]): AgentMessage[] =>
-  messages.filter(({ role }) => role === 'assistant');
 
 /** The text of a content, or of the first part of a list; undefined: it has none. */
 function textOf(item: unknown): string | undefined {
@@ -98,22 +104,17 @@ function lastTextOf(output: readonly unknown[]): string {
  * for none.
  */
 function miscounts(
-  messages: readonly AgentMessage[],
+  { prompt_ids, token_ids }: PlayedCall,
   { think_open, think_close }: RewardPenalties['token_ids'],
 ): boolean {
   if (think_open === null || think_close === null) return false;
-  const count = ({ token_ids }: AgentMessage, tag: number): number =>
-    token_ids.filter((id) => id === tag).length;
-  return messages.some((call, index) => {
-    const prompt = messages[index - 1];
-    if (call.role !== 'assistant' || prompt?.role !== 'user') return false;
-    const left = count(prompt, think_open) - count(prompt, think_close);
-    return left < 0 || left > 1 || count(call, think_open) > 0 || count(call, think_close) !== left;
-  });
+  const count = (ids: readonly number[], tag: number): number =>
+    ids.filter((id) => id === tag).length;
+  const left = count(prompt_ids, think_open) - count(prompt_ids, think_close);
+  const isOpened = count(token_ids, think_open) > 0;
+  return left < 0 || left > 1 || isOpened || count(token_ids, think_close) !== left;
 }
 
 /** Whether a tag is there as text, which other tokens may spell. */
-function spells({ texts, thinking_tags: [open = '', close = ''] }: Judged): boolean {
-  const times = (text: string, tag: string): number => text.split(tag).length - 1;
-  return (texts ?? []).some((text) => times(text, open) > 0 || times(text, close) > 1);
-}
+const spells = ({ text }: PlayedCall, [open = '', close = '']: readonly string[]): boolean =>
+  times(text, open) > 0 || times(text, close) > 1;

@@ -2,7 +2,13 @@ import { Reward } from '../journal.js';
 import { preview, textOf } from '../problems.js';
 import { numberOfBoolean } from '../untrusted.js';
 import { cutToBytes } from '../../platform/utf8.js';
-import type { Refusal } from './tokens.js';
+import type { FaultType } from '../faults.js';
+
+/** Why an agent's answer is no row, whatever its reward. */
+export interface Refusal {
+  type: FaultType;
+  message: string;
+}
 
 const Component = numberOfBoolean(Reward);
 /** As for environments: each has a place in every row. */

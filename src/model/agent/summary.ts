@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { isForeignObject, membersIn } from '../foreign-object.js';
 import { Shaping } from '../journal.js';
+import { resultOf } from '../journal/outcome.js';
 import type { Row } from '../results/row-columns.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import { AgentSample } from './sample.js';
@@ -25,18 +26,19 @@ const LONGEST_NAME = 80;
 
 /** undefined: no agent plays it. */
 export function agentSummaryOf(
-  { agent, start, total_reward }: Trajectory,
+  trajectory: Trajectory,
   {
     prompt_tokens,
     extra_env_info,
     agent_result,
   }: Pick<Row, 'prompt_tokens' | 'extra_env_info' | 'agent_result'>,
 ): AgentSummary | undefined {
+  const { start, total_reward } = trajectory;
   // Without a start, the sample alone tells; no other one has these fields.
   if (start !== null && start.plays !== 'agent') return undefined;
   const sample = AgentSample.safeParse(extra_env_info);
   if (!sample.success) return undefined;
-  const { result } = agent;
+  const result = resultOf(trajectory);
   return {
     name: sample.data.agent,
     task_index: sample.data.task_index,

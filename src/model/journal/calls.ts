@@ -45,6 +45,8 @@ export type Sampled = Pick<OpenAnswer, 'token_ids' | 'logprobs' | 'top_logprobs'
 
 export interface Life {
   line: LineOf<'life'>;
+  /** What an agent of NeMo Gym answered. */
+  result: LineOf<'result'> | null;
   exit: LineOf<'exit'> | null;
   /** The refusal behind which no call was answered: an end is that limit's. */
   refusal: LineOf<'refused'> | null;
@@ -63,9 +65,12 @@ interface Folded extends Calls {
   start: Pick<LineOf<'start'>, 'plays'> | null;
   open: Map<number, OpenAnswer>;
   assistant_tokens: number;
+  env_tokens: number;
 }
 
-type CallsLine = LineOf<'life' | 'material' | 'call' | 'answer' | 'served' | 'refused' | 'exit'>;
+type CallsLine = LineOf<
+  'life' | 'material' | 'call' | 'answer' | 'served' | 'refused' | 'result' | 'exit'
+>;
 
 /** A line that does not fit those before it is ignored, as everywhere. */
 export function applyToCalls(folded: Folded, line: CallsLine): void {
@@ -74,7 +79,7 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
   const life = lives.at(-1);
   switch (line.kind) {
     case 'life':
-      if (line.life === lives.length + 1) lives.push({ line, exit: null, refusal: null });
+      if (line.life === lives.length + 1) lives.push({ line, result: null, exit: null, refusal: null });
       break;
     case 'material':
       if (!materials.has(line.hash)) materials.set(line.hash, line);
@@ -100,10 +105,26 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
       folded.refused.push(line);
       life.refusal = line;
       break;
+    case 'result':
+      if (life?.exit === null) applyResult(folded, { life, line });
+      break;
     case 'exit':
       if (isOf(life, line)) life.exit = line;
       break;
   }
+}
+
+/** Who has asked for no answer may say what its own model has read and said. */
+function applyResult(
+  folded: Folded,
+  { life, line }: { life: Life; line: LineOf<'result'> },
+): void {
+  if (life.result !== null) return;
+  life.result = line;
+  const { usage } = line;
+  if (usage === null || folded.calls.length > 0) return;
+  folded.assistant_tokens = usage.output_tokens;
+  folded.env_tokens = Math.max(0, usage.total_tokens - usage.output_tokens);
 }
 
 /** Whether a line belongs to the last life, which has not ended. */
@@ -187,9 +208,20 @@ function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
 export const hasFinished = ({ exit, refusal }: Life): boolean =>
   exit !== null && (exit.code === 0 || refusal !== null);
 
-/** Lives that failed by themselves. One without an end was lost with its worker, or ended by a fault of ours. */
-export const failedLives = ({ lives, forgiven }: Calls): Life[] =>
-  lives.slice(forgiven).filter((life) => life.exit !== null && !hasFinished(life));
+/** Whether a life failed by itself. One without an end was lost with its worker, or ended by a fault of ours. */
+const hasFailed = (life: Life): boolean => life.exit !== null && !hasFinished(life);
+
+/** Those that count among the rollout's attempts. */
+export const failedLives = ({ lives, forgiven }: Pick<Calls, 'lives' | 'forgiven'>): Life[] =>
+  lives.slice(forgiven).filter(hasFailed);
+
+/** What an agent of NeMo Gym answered last, in whichever life; null: nothing, or it is another's. */
+export const lastResult = ({ lives }: Pick<Calls, 'lives'>): LineOf<'result'> | null =>
+  lives.findLast(({ result }) => result !== null)?.result ?? null;
+
+/** How often the rollout had failed before its last life: what NeMo Gym calls the index of an attempt. */
+export const failuresBefore = ({ lives }: Pick<Calls, 'lives'>): number =>
+  lives.slice(0, -1).filter(hasFailed).length;
 
 /** Whether a rollout has calls in place of turns, and one verdict of its environment behind them. */
 export const isTree = ({ lives }: Calls): boolean => lives.length > 0;

@@ -1,8 +1,8 @@
 import type { Glance } from './glance.js';
-import type { Failure, RolloutSettings } from '../journal.js';
+import type { Failure, LineOf, RolloutSettings } from '../journal.js';
 import type { OpenAnswer } from './open-answers.js';
 import { pathsOf, rulesOf } from '../results/call-paths.js';
-import { answered } from './calls.js';
+import { answered, hasFinished } from './calls.js';
 import type { Trajectory } from './trajectory.js';
 import { totalsOf } from './trajectory.js';
 import { isProgram, naturalEnd } from '../turn/stop-rules.js';
@@ -61,17 +61,24 @@ export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] 
 
 /** Its row has `loss_multiplier` 0: it is truncated, or its agent asks for that. */
 export const isMasked = (trajectory: Trajectory): boolean =>
-  overlongOf(trajectory) === 'mask' || trajectory.agent.result?.untrained !== undefined;
+  overlongOf(trajectory) === 'mask' || resultOf(trajectory)?.untrained !== undefined;
+
+/** What the agent of NeMo Gym that played it has answered; null: none, or it is no result. */
+export function resultOf({ lives }: Pick<Trajectory, 'lives'>): LineOf<'result'> | null {
+  const life = lives.at(-1);
+  return life !== undefined && hasFinished(life) ? life.result : null;
+}
 
 /**
  * Whether a trainer takes nothing from its row, whatever its reward: `loss_multiplier` is 0, or no token was sampled.
- * Nobody knows it of an agent without tokens.
+ * Nobody knows it of an agent whose own model answered.
  */
 export function isUntrained(trajectory: Trajectory): boolean {
-  const { start, agent, assistant_tokens } = trajectory;
+  const { start, calls, assistant_tokens } = trajectory;
   if (start?.untrained === true || isMasked(trajectory)) return true;
-  if (isProgram(trajectory)) return !trainsOf(trajectory);
-  return agent.result === null && assistant_tokens === 0;
+  if (!isProgram(trajectory)) return assistant_tokens === 0;
+  if (calls.length === 0 && resultOf(trajectory) !== null) return false;
+  return !trainsOf(trajectory);
 }
 
 /** Whether any token of an agent's calls trains. */
@@ -85,7 +92,7 @@ export function isTruncated(trajectory: Trajectory): boolean {
   const { end, turns, verdict } = trajectory;
   const stop_reason = end?.stop_reason ?? naturalEnd(trajectory);
   if ((turns.at(-1)?.observation ?? verdict)?.truncated === true) return true;
-  return stop_reason === 'truncated' || isFullOfAgent(trajectory) || isCutShort(trajectory);
+  return stop_reason === 'truncated' || isCutShort(trajectory);
 }
 
 /** An agent's conversation ends in the middle of an answer. */
@@ -94,14 +101,6 @@ function isCutShort(trajectory: Trajectory): boolean {
   const { main } = pathsOf(trajectory, rulesOf(trajectory));
   const last = main === null ? undefined : trajectory.calls[main];
   return last?.sampled?.generation.finish_reason === 'length';
-}
-
-/** NeMo RL's rule for an agent's log: exactly as long as the model accepts. */
-function isFullOfAgent(trajectory: Trajectory): boolean {
-  const { agent, assistant_tokens, env_tokens, settings_in_force: settings } = trajectory;
-  const tokens = agent.result?.tokens;
-  if (tokens === undefined || settings === null) return false;
-  return tokens.prompt + assistant_tokens + env_tokens === settings.max_seq_len;
 }
 
 const dropped = (trajectory: Trajectory): Outcome => ({

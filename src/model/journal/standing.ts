@@ -114,7 +114,6 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       moved(progressOf(standing, line));
       if (line.kind === 'answer') standing.open.delete(line.turn);
       break;
-    case 'run':
     case 'result':
     case 'close':
     case 'material':

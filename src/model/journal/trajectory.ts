@@ -1,6 +1,4 @@
 import type { ForeignObject } from '../foreign-object.js';
-import type { AgentRuns } from '../agent/runs.js';
-import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
 import type { LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
 import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { RULES } from '../semantics.js';
@@ -62,8 +60,6 @@ export interface Trajectory extends Answers, Calls {
   env_tokens: number;
   /** Fault lines by type. */
   faults: Record<string, number>;
-  /** The runs, for a rollout that an agent plays. */
-  agent: AgentRuns;
   /** What it waits for. */
   standing: Standing;
 }
@@ -101,7 +97,6 @@ export function emptyTrajectory(): Trajectory {
     faults: {},
     ...noAnswers(),
     ...noCalls(),
-    agent: noRuns(),
     standing: newStanding(),
   };
 }
@@ -137,13 +132,6 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
       applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
       trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
       applyFault(trajectory, line);
-      applyToRuns(trajectory.agent, line);
-      break;
-    case 'run':
-      applyToRuns(trajectory.agent, line);
-      break;
-    case 'result':
-      applyResult(trajectory, line);
       break;
     case 'end':
       trajectory.end = line;
@@ -259,15 +247,6 @@ function dropState(turns: Turn[]): void {
   const last = turns.at(-1);
   if (last === undefined || last.observation.metadata === null) return;
   last.observation = { ...last.observation, metadata: null };
-}
-
-function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
-  applyToRuns(trajectory.agent, line);
-  const { result } = trajectory.agent;
-  if (result !== line || result.reward === null) return;
-  trajectory.total_reward = result.reward;
-  trajectory.rewards = line.rewards ?? {};
-  Object.assign(trajectory, lengthsOf(line));
 }
 
 /** How far it is: whole turns, or the answered calls of an agent and what they sampled. */

@@ -132,14 +132,14 @@ export const Row = z.looseObject({
     .unknown()
     .exactOptional()
     .describe(
-      "of an agent's rollout: its last answer, parsed, without the tokens that `message_log` has",
+      "of a rollout that an agent of NeMo Gym played: its last answer",
     ),
   untokenized: z
     .string()
     .exactOptional()
-    .describe("of an agent's rollout without tokens: why `message_log` is empty"),
+    .describe('of such a rollout without tokens: why `message_log` is empty'),
   reward_shaping: Shaping.exactOptional().describe(
-    "of an agent's rollout whose environment has `effort_levels` or `reward_penalties`: what they made of its reward",
+    'of such a rollout whose environment has `effort_levels` or `reward_penalties`: what they made of its reward',
   ),
   sequences: z
     .array(RowSequence)

@@ -86,20 +86,6 @@ export const RowMessage = z.strictObject({
     ),
   ...CallMessage.pick({ reasoning: true, tool_calls: true, tool_call_id: true, is_error: true })
     .shape,
-  is_invalid_tool_call: z
-    .boolean()
-    .exactOptional()
-    .describe("of an agent's call: its text contains a tool call"),
-  has_malformed_thinking: z
-    .boolean()
-    .exactOptional()
-    .describe("of an agent's call: it has a thinking tag where none may be"),
-  routed_experts: z
-    .array(z.unknown())
-    .exactOptional()
-    .describe(
-      "of an agent's call, if its model server returns them: for each id, the experts that the model chose",
-    ),
 });
 
 /**

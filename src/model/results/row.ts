@@ -1,11 +1,11 @@
-import { agentColumns } from '../agent/columns.js';
+import { resultColumns } from '../agent/columns.js';
 import type { RolloutRef } from '../batch-request.js';
 import { rolloutId } from '../workflow-safe/rollout-id.js';
 import { restoreImages } from '../content.js';
 import type { LogprobsMode } from '../logprobs-mode.js';
 import { modeOfAll } from '../logprobs-mode.js';
 import type { Outcome } from '../journal/outcome.js';
-import { isMasked, isRow, isTruncated } from '../journal/outcome.js';
+import { isMasked, isRow, isTruncated, resultOf } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { isUpstream, RULES, type Semantics } from '../semantics.js';
@@ -31,7 +31,11 @@ export interface RowInput {
 
 export function toRow(input: RowInput): Row {
   const called = callColumns(input.trajectory);
-  const columns = { ...columnsOf(input), ...(called?.columns ?? agentColumns(input.trajectory)) };
+  const columns = {
+    ...columnsOf(input),
+    ...called?.columns,
+    ...resultColumns(input.trajectory),
+  };
   const { failure } = input.outcome;
   return withMasks(
     { ...columns, ...(failure !== null && { failure }) },
@@ -74,7 +78,7 @@ function columnsOf(input: RowInput) {
     stop_reason,
     terminated: isProgram(trajectory)
       ? stop_reason === 'terminated'
-      : (last?.terminated ?? trajectory.agent.result !== null),
+      : (last?.terminated ?? false),
     truncated: isTruncated(trajectory),
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,
@@ -150,19 +154,19 @@ function logprobsMode(trajectory: Trajectory): LogprobsMode | null {
 }
 
 function timingOf(trajectory: Trajectory): Timing {
-  const { turns, start, end, agent, verdict } = trajectory;
+  const { turns, start, end, verdict } = trajectory;
   const observed = [
     ...turns.map(({ observation }) => observation),
     ...(verdict === null ? [] : [verdict]),
   ];
-  const ended = end ?? observed.at(-1) ?? agent.result ?? lastOf(trajectory);
+  const ended = end ?? observed.at(-1) ?? lastOf(trajectory);
   const sum = <T>(all: readonly T[], seconds: (one: T) => number): number =>
     all.reduce((total, one) => total + seconds(one), 0);
   const generations = wholeOnes(trajectory).map(({ generation }) => generation);
   return {
     queue_s: sum(generations, ({ queue_s }) => queue_s),
     generate_s: sum(generations, ({ generate_s }) => generate_s),
-    step_s: sum(observed, ({ step_s }) => step_s) + (agent.result?.run_s ?? 0),
+    step_s: sum(observed, ({ step_s }) => step_s) + (resultOf(trajectory)?.run_s ?? 0),
     wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
 }

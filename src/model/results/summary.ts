@@ -129,8 +129,5 @@ function sampledHash(trajectory: Trajectory): Pick<Summary, 'sampled'> {
   return ids.length === 0 ? {} : { sampled: hash32(ids) };
 }
 
-function longestCall(trajectory: Trajectory): number {
-  const calls = trajectory.agent.result?.tokens?.calls;
-  const lengths = calls ?? wholeOnes(trajectory).map(({ token_ids }) => token_ids.length);
-  return lengths.reduce((most, length) => Math.max(most, length), 0);
-}
+const longestCall = (trajectory: Trajectory): number =>
+  wholeOnes(trajectory).reduce((most, { token_ids }) => Math.max(most, token_ids.length), 0);

@@ -14,9 +14,8 @@ export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
 /** What a started rollout does next. A generated turn is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
-  const { start, settings_in_force: settings, turns, agent } = trajectory;
+  const { settings_in_force: settings, turns } = trajectory;
   if (isProgram(trajectory)) return afterProgram(trajectory);
-  if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
   const last = turns.at(-1)?.observation;
   if (last?.terminated) return { ended: 'terminated' };
   if (last?.truncated) return { ended: 'truncated' };

@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names.js';
+import { Duration } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import { bytesOf, Size } from '../../platform/size.js';
+import type { ProgramRules } from '../environment.js';
+
+/** How the calls of programs are answered, whoever runs them. */
+
+const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
+
+export const CALL_LIMITS = {
+  calls: limit('answers of one rollout; null: `max_rollout_turns`, which is a limit anyway'),
+  parallel: z
+    .int()
+    .positive()
+    .default(16)
+    .describe('calls of one rollout at the same time; others wait'),
+  sequences: limit('conversations that do not continue another one; null: any number'),
+  sampled_tokens: limit('sampled tokens of one rollout; null: any number'),
+  body: Size.default('8MiB').describe('size limit of one request of a program'),
+  call: Duration.default('30m').describe('how long one call may wait and generate'),
+};
+
+export const CALL_FIELDS = {
+  dialect_defaults: z
+    .strictObject({
+      tool_parser: z
+        .enum(TOOL_PARSERS)
+        .default('hermes')
+        .describe('how tool calls stand in the text of an answer'),
+      reasoning_parser: z
+        .enum(REASONING_PARSERS)
+        .nullable()
+        .default(null)
+        .describe('how thoughts stand there; null: they are text'),
+    })
+    .prefault({})
+    .describe('how answers of the policy are read'),
+  history: z
+    .enum(['append', 'template'])
+    .default('append')
+    .describe(
+      '`append`: a conversation goes on from the ids that were sampled; `template`: each request is rendered whole, and begins a sequence where its ids differ',
+    ),
+  restart: z
+    .enum(['replay', 'fresh'])
+    .default('replay')
+    .describe(
+      '`replay`: a program that begins again is answered from the journal as far as it asks the same; `fresh`: anew',
+    ),
+  structured: z
+    .enum(['refuse', 'allow'])
+    .default('refuse')
+    .describe('whether programs may ask for JSON (`response_format`)'),
+};
+
+const Fields = z.object({ ...CALL_FIELDS, limits: z.object(CALL_LIMITS) });
+
+/** `verify`: see `Program`. */
+export function callRules(
+  { dialect_defaults, history, restart, structured, limits: { body, call, ...limits } }: z.infer<
+    typeof Fields
+  >,
+  { verify }: { verify: string | null },
+): Omit<ProgramRules, 'asks_policy' | 'run'> {
+  const { tool_parser, reasoning_parser } = dialect_defaults;
+  const { calls, parallel, sequences, sampled_tokens } = limits;
+  return {
+    program: { verify, tool_parser, reasoning_parser: reasoning_parser ?? 'none', history },
+    restart,
+    structured,
+    limits: {
+      ...{ calls, parallel, sequences, sampled_tokens },
+      body: bytesOf(body),
+      call_ms: toMs(call),
+    },
+  };
+}
