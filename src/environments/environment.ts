@@ -155,8 +155,8 @@ export interface ProgramRules {
 
 export interface ProgramStart {
   task: ProgramTask;
-  /** How often the rollout has failed before. */
-  failures: number;
+  /** How often the rollout has failed before; absent: never. */
+  failures?: number;
   /** Answers a listener that only this program reaches, whatever its key. */
   serve: (door: Server) => void;
   /** Nothing of the program lives any more: calls are refused from here on, whoever makes them. */

@@ -97,14 +97,6 @@ export function author(writer: string) {
       replica: null,
       ...given,
     }),
-    run: (given: Given<'run'> = {}): LineOf<'run'> => ({
-      kind: 'run',
-      ...by,
-      attempt: 0,
-      agent: 'simple_agent',
-      url: 'http://agent',
-      ...given,
-    }),
     result: (given: Given<'result'> = {}): LineOf<'result'> => ({
       kind: 'result',
       ...by,
@@ -230,6 +222,12 @@ export function wholeCall(
     by.answer({ turn }),
   ];
 }
+
+/** The lines of a life in which an agent of NeMo Gym answers: its beginning, its answer and its end. */
+export const gymLife = (
+  by: Author,
+  { life = 1, code = 0, ...result }: { life?: number; code?: number } & Given<'result'> = {},
+): JournalLine[] => [by.life({ life }), by.result(result), by.exit({ life, code })];
 
 /** A line as activities append it; the journal adds writer and time. */
 export function entryOf(line: JournalLine): Entry {
