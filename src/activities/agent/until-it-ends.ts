@@ -109,8 +109,9 @@ interface Away {
 
 const NOT_AWAY: Away = { tries: 0, since: 0 };
 
+/** Of a run that was not played, another life is the next try. */
 const isAway = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'EnvironmentUnavailable';
+  error instanceof Fault && error.type === 'EnvironmentUnavailable' && !error.uncounted;
 
 const goneOf = (run: string): Fault =>
   new Fault({
