@@ -12,8 +12,7 @@ const answersPrograms = ({
   environments,
 }: Pick<Config, 'worker' | 'environments'>): boolean =>
   worker.roles.includes('gateway') ||
-  (worker.roles.includes('environment') &&
-    Object.values(environments).some(isAgent));
+  (worker.roles.includes('environment') && Object.values(environments).some(isAgent));
 
 /** Answers programs where this worker listens; null: it plays none. Rejects if it cannot listen there. */
 export async function openGateway(

@@ -23,6 +23,8 @@ type Lines = <K extends JournalLine['kind']>(
 
 export interface ProgramBench extends Bench {
   agents: AgentService;
+  /** Of its gateway. */
+  base_url: () => string;
   /** Opens the rollout. */
   opened: () => Promise<void>;
   /** One attempt. */
@@ -114,6 +116,7 @@ export async function programBench(
   return {
     ...bench,
     agents,
+    base_url: () => gateways.at(-1)!.base_url,
     plays,
     opened: async () => {
       const generation = { max_new_tokens: 32 };

@@ -42,7 +42,12 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
       step: () => Promise.reject(new Error('an agent has no steps')),
       program: {
         rules: {
-          program: { verify: null, tool_parser: 'hermes', reasoning_parser: 'none', history: 'append' },
+          program: {
+            verify: null,
+            tool_parser: 'hermes',
+            reasoning_parser: 'none',
+            history: 'append',
+          },
           asks_policy: false,
           restart: 'replay',
           structured: 'refuse',

@@ -28,7 +28,11 @@ export async function askEnvironments(
     const is_here = program?.outlives === false && program.rows === undefined;
     environments.push(ask((signal) => environment.health?.(signal), { task, is_here, signal }));
     for (const [name, sample] of named) {
-      agents.push({ name, task, question: (signal) => environment.program?.health(signal, sample) });
+      agents.push({
+        name,
+        task,
+        question: (signal) => environment.program?.health(signal, sample),
+      });
     }
   }
   await Promise.all([...environments, askAgents(agents, signal)]);

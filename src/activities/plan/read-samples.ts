@@ -182,7 +182,8 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
     const { sampling } = rows;
     const wrong = agentSampleProblems(parsed.data, { sampling });
     problems.push(...wrong);
-    if (wrong.length === 0) agents.set(AgentSample.parse(extra_env_info).agent, extra_env_info ?? {});
+    if (wrong.length === 0)
+      agents.set(AgentSample.parse(extra_env_info).agent, extra_env_info ?? {});
     return problems;
   }
   const is_standard = !isUpstream(context.request.semantics);

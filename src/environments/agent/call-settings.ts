@@ -55,17 +55,21 @@ export const CALL_FIELDS = {
     .describe('whether programs may ask for JSON (`response_format`)'),
 };
 
-const Fields = z.object({ ...CALL_FIELDS, limits: z.object(CALL_LIMITS) });
+interface CallSettings {
+  dialect_defaults: z.infer<(typeof CALL_FIELDS)['dialect_defaults']>;
+  history: 'append' | 'template';
+  restart: ProgramRules['restart'];
+  structured: ProgramRules['structured'];
+  limits: { [K in keyof typeof CALL_LIMITS]: z.infer<(typeof CALL_LIMITS)[K]> };
+}
 
 /** `verify`: see `Program`. */
 export function callRules(
-  { dialect_defaults, history, restart, structured, limits: { body, call, ...limits } }: z.infer<
-    typeof Fields
-  >,
+  { dialect_defaults, history, restart, structured, limits }: CallSettings,
   { verify }: { verify: string | null },
 ): Omit<ProgramRules, 'asks_policy' | 'run'> {
   const { tool_parser, reasoning_parser } = dialect_defaults;
-  const { calls, parallel, sequences, sampled_tokens } = limits;
+  const { calls, parallel, sequences, sampled_tokens, body, call } = limits;
   return {
     program: { verify, tool_parser, reasoning_parser: reasoning_parser ?? 'none', history },
     restart,

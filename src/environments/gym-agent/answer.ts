@@ -95,7 +95,11 @@ export function endOf(text: string, answered: Answered): ProgramEnd {
   const failure = failureOf(result, sample);
   if (failure !== null) return { ...failedBy(failure), result };
   const value = 'value' in parsed ? parsed.value : null;
-  return { ...FINISHED, result, settle: (played) => settled(result, { ...answered, value, played }) };
+  return {
+    ...FINISHED,
+    result,
+    settle: (played) => settled(result, { ...answered, value, played }),
+  };
 }
 
 const failedBy = (failure: Fault): ProgramEnd => ({

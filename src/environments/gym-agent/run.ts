@@ -85,7 +85,13 @@ const CUT: ProgramEnd = {
 /** The end of one run. Throws the fault of one that was not played. */
 async function ask(
   { task, failures = 0 }: Pick<ProgramStart, 'task' | 'failures'>,
-  { serverOf, callsTo, share, signal, ...settings }: RunSettings & { share: Share; signal: AbortSignal },
+  {
+    serverOf,
+    callsTo,
+    share,
+    signal,
+    ...settings
+  }: RunSettings & { share: Share; signal: AbortSignal },
 ): Promise<ProgramEnd> {
   const began = performance.now();
   const sample = AgentSample.parse(task.metadata);

@@ -79,7 +79,8 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
   const life = lives.at(-1);
   switch (line.kind) {
     case 'life':
-      if (line.life === lives.length + 1) lives.push({ line, result: null, exit: null, refusal: null });
+      if (line.life === lives.length + 1)
+        lives.push({ line, result: null, exit: null, refusal: null });
       break;
     case 'material':
       if (!materials.has(line.hash)) materials.set(line.hash, line);
@@ -115,10 +116,7 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
 }
 
 /** Who has asked for no answer may say what its own model has read and said. */
-function applyResult(
-  folded: Folded,
-  { life, line }: { life: Life; line: LineOf<'result'> },
-): void {
+function applyResult(folded: Folded, { life, line }: { life: Life; line: LineOf<'result'> }): void {
   if (life.result !== null) return;
   life.result = line;
   const { usage } = line;

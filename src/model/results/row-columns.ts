@@ -131,9 +131,7 @@ export const Row = z.looseObject({
   agent_result: z
     .unknown()
     .exactOptional()
-    .describe(
-      "of a rollout that an agent of NeMo Gym played: its last answer",
-    ),
+    .describe('of a rollout that an agent of NeMo Gym played: its last answer'),
   untokenized: z
     .string()
     .exactOptional()

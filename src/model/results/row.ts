@@ -76,9 +76,7 @@ function columnsOf(input: RowInput) {
     turn_rewards: turns.map(({ observation }) => observation.reward),
     finish_reasons: turns.map(({ generation }) => generation.finish_reason),
     stop_reason,
-    terminated: isProgram(trajectory)
-      ? stop_reason === 'terminated'
-      : (last?.terminated ?? false),
+    terminated: isProgram(trajectory) ? stop_reason === 'terminated' : (last?.terminated ?? false),
     truncated: isTruncated(trajectory),
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,

@@ -1,0 +1,171 @@
+/** Agents of NeMo Gym whose model server is the gateway: calls, their tokens and what a lost worker costs. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
+import { toRow } from '../../src/model/results/row.js';
+import { Sample } from '../../src/model/sample.js';
+import { answer, startServer } from '../environments/loopback-server.js';
+import type { ProgramBench, ProgramParts } from '../fakes/program-bench.js';
+import { programBench } from '../fakes/program-bench.js';
+import { bareContext } from '../fakes/environment-context.js';
+import { REF } from '../fakes/temporary-store.js';
+
+const TEXT = '{"responses_create_params":{"input":"go"},"big":9007199254740993}';
+
+interface GymRow {
+  _ng_rollout_id?: string;
+  _ng_attempt_index?: number;
+}
+type Ask = (messages: object[]) => Promise<string>;
+/** What an agent does with a row; it answers with the row and what this returns. */
+type Plays = (row: GymRow, ask: Ask) => Promise<object>;
+
+interface Bed extends ProgramBench {
+  /** The rows that arrived. */
+  rows: GymRow[];
+}
+
+/** One rollout of an agent whose model server is a gateway, at `gateway`. */
+async function playing(
+  t: TestContext,
+  { plays, settings = {}, ...parts }: { plays: Plays; settings?: object } & Partial<ProgramParts>,
+): Promise<Bed> {
+  const rows: GymRow[] = [];
+  let gateway = '';
+  const { url } = await startServer(({ body }, response) => {
+    if (body === null) {
+      answer(404, {})({ method: 'GET', url: '/', headers: {}, body }, response);
+      return;
+    }
+    const row = body as GymRow;
+    rows.push(row);
+    const ask: Ask = async (messages) => {
+      const path = `/ng-rollout/${row._ng_rollout_id ?? 'none'}/v1/chat/completions`;
+      const said = await fetch(new URL(path, gateway), {
+        method: 'POST',
+        body: JSON.stringify({ messages }),
+      });
+      const text = await said.text();
+      if (said.status !== 200) throw new Error(`the model answered ${said.status}: ${text}`);
+      const { choices } = JSON.parse(text) as { choices: [{ message: { content: string } }] };
+      return choices[0].message.content;
+    };
+    plays(row, ask).then(
+      (said) => {
+        response.writeHead(200).end(JSON.stringify({ ...row, ...said }));
+      },
+      (error: unknown) => {
+        response.writeHead(500).end(String(error));
+      },
+    );
+  });
+  const given = EnvironmentSettings.parse({ kind: 'gym_agent', agents: { one: url }, ...settings });
+  const task = await createEnvironment(given, bareContext());
+  t.after(() => task.close?.());
+  const bench = await programBench(t, {
+    program: () => Promise.reject(new Error('no service was expected to be asked')),
+    environments: { task },
+    sample: {
+      message_log: [],
+      extra_env_info: { agent: 'one', task_index: 3, rollout_index: 1, row: TEXT },
+    },
+    ...parts,
+  });
+  gateway = bench.base_url();
+  return { ...bench, rows };
+}
+
+const two: Plays = async (_, ask) => {
+  const begun = [{ role: 'user', content: 'Say: yes' }];
+  const said = await ask(begun);
+  const then = [...begun, { role: 'assistant', content: said }, { role: 'user', content: 'again' }];
+  return { reward: said.length + (await ask(then)).length };
+};
+
+async function rowOf({ store }: Pick<Bed, 'store'>) {
+  const trajectory = await store.readTrajectory(REF);
+  const outcome = { stop_reason: 'terminated', failure: null } as const;
+  const sample = Sample.parse({ message_log: [], task_name: 'task' });
+  return toRow({ sample, ref: REF, semantics: 'standard', trajectory, outcome });
+}
+
+describe('an agent of NeMo Gym whose model server is the gateway', () => {
+  test('has a row with the ids, logprobs and versions of its calls, and its answer', async (t) => {
+    const bench = await playing(t, { plays: two });
+    await bench.opened();
+    const row = await rowOf(bench);
+    const sampled = row.message_log.filter((message) => message.role === 'assistant');
+    assert.equal(sampled.length, 2);
+    for (const { token_ids, generation_logprobs } of sampled)
+      assert.equal(token_ids.length, generation_logprobs?.length);
+    assert.deepEqual(
+      [row.logprobs_mode, row.calls, row.lives, row.untokenized],
+      ['processed', 2, 1, undefined],
+    );
+    assert.equal(row.total_reward, 6);
+  });
+
+  test('is sent its row with its key, which its answer does not have any more', async (t) => {
+    const bench = await playing(t, { plays: two });
+    await bench.opened();
+    const [sent] = bench.rows;
+    assert.match(sent?._ng_rollout_id ?? '', /^[A-Za-z0-9][A-Za-z0-9._-]*$/);
+    const [result] = await bench.lines('result');
+    assert.equal(result?.text.includes(sent?._ng_rollout_id ?? 'none'), false);
+    assert.deepEqual(
+      JSON.parse(result?.text ?? ''),
+      JSON.parse(TEXT.replace(/}$/, ',"reward":6}')),
+    );
+  });
+
+  test('that fails behind a whole call asks for it again in the next life, and nothing is sampled again', async (t) => {
+    let lives = 0;
+    const fails: Plays = async (row, ask) => {
+      lives += 1;
+      const said = await two(row, ask);
+      if (lives === 1) throw new Error('boom');
+      return said;
+    };
+    const bench = await playing(t, { plays: fails });
+    await bench.opened();
+    const { ended } = await bench.playsOn();
+    assert.equal(ended, 'terminated');
+    assert.deepEqual(
+      bench.rows.map(({ _ng_attempt_index }) => _ng_attempt_index),
+      [undefined, 1],
+    );
+    assert.notEqual(bench.rows[0]?._ng_rollout_id, bench.rows[1]?._ng_rollout_id);
+    assert.equal((await bench.lines('generation')).length, 2);
+  });
+
+  test('whose penalties look at what was sampled has the reward that they leave', async (t) => {
+    const settings = { reward_penalties: { penalize_empty_final_answer: true } };
+    const bench = await playing(t, { plays: two, settings });
+    await bench.opened();
+    const row = await rowOf(bench);
+    assert.deepEqual(
+      [row.total_reward, row.reward_shaping],
+      [0, { reward: 6, penalties: { empty_final_answer: true } }],
+    );
+  });
+
+  test('whose call meets a fault of ours has no verdict, and another life', async (t) => {
+    const asks: Plays = async (row, ask) => {
+      if (bench.rows.length > 1) await bench.faults(null);
+      return await two(row, ask);
+    };
+    const bench = await playing(t, { plays: asks });
+    await bench.faults({ fault: 'wrong_echo', times: null });
+    await bench.opened();
+    assert.equal((await bench.playsOn()).ended, 'terminated');
+    assert.deepEqual(
+      bench.rows.map(({ _ng_attempt_index }) => _ng_attempt_index),
+      [undefined, undefined],
+    );
+    assert.deepEqual(
+      (await bench.lines('exit')).map(({ code }) => code),
+      [0],
+    );
+  });
+});
