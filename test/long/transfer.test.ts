@@ -131,11 +131,17 @@ describe('weights that a trainer sends itself', () => {
       // None of them ends before the engines are held, however slow this machine is.
       await paced(2);
       await bed.batch('leave').start(puzzleBatch({ samples: 4, repeats: 2, max_rollout_turns: 3 }));
-      // Planning has asked the engines, too, and a stream without tokens is sent elsewhere.
-      await eventually({ what: 'tokens of its streams', timeout_ms: 60_000 }, async () => {
-        const texts = await textsInFolder(bed.journals('leave'));
-        const lines = [...texts.values()].flatMap((text) => text.split('\n').map(parseLine));
-        return lines.some((line) => line?.kind === 'chunk' && line.replica === url);
+      // Planning has asked the engines, too, and a stream whose tokens have no label yet goes on elsewhere.
+      await eventually('labelled tokens of all streams, some of them there', async () => {
+        const texts = [...(await textsInFolder(bed.journals('leave'))).values()];
+        const labelled = texts.map((text) =>
+          text.split('\n').flatMap((line) => {
+            const parsed = parseLine(line);
+            return parsed?.kind === 'chunk' && parsed.version_source !== 'pending' ? [parsed] : [];
+          }),
+        );
+        const isThere = labelled.some((chunks) => chunks.at(-1)?.replica === url);
+        return texts.length === 8 && labelled.every((chunks) => chunks.length > 0) && isThere;
       });
       const held = await trainer.begin();
       await paced(200);
