@@ -85,12 +85,20 @@ const CUT: ProgramEnd = {
 /** The end of one run. Throws the fault of one that was not played. */
 async function ask(
   { task, failures = 0 }: Pick<ProgramStart, 'task' | 'failures'>,
-  { serverOf, callsTo, share, signal, ...settings }: RunSettings & { share: Share; signal: AbortSignal },
+  {
+    serverOf,
+    callsTo,
+    share,
+    signal,
+    ...settings
+  }: RunSettings & { share: Share; signal: AbortSignal },
 ): Promise<ProgramEnd> {
   const began = performance.now();
   const sample = AgentSample.parse(task.metadata);
   const attempt = sample.attempt_index + failures;
-  const url = await serverOf(sample.agent, signal);
+  const url = await serverOf(sample.agent, signal).catch((error: unknown) => {
+    throw isAway(error) ? faultWith(error, { uncounted: true }) : error;
+  });
   try {
     const { request, text } = await callsTo(url).send({
       method: 'POST',
@@ -152,9 +160,12 @@ function failedRun(failure: Fault, failures: number): ProgramEnd {
   };
 }
 
+const isAway = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'EnvironmentUnavailable';
+
 /** Refused, reset or late. A server that answers, whatever it says, has not moved. */
 export const isOfNetwork = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
+  isAway(error) && error.status === null;
 
 /** The same fault with its failure class: the agent failed, or gave no answer. */
 export function classed(fault: Fault): Fault {
