@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-import { countsOf, tokensOf } from '../../src/model/agent/tokens.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { Semantics } from '../../src/model/semantics.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
@@ -10,7 +9,15 @@ import { toSummary } from '../../src/model/results/summary.js';
 import { mayTrain, Sample } from '../../src/model/sample.js';
 import { inStep } from '../../src/model/stream/step-row.js';
 import { arbitraryLines } from './arbitrary-journal.js';
-import { SETTINGS, author, foldOf, logprobOf, wholeTurn } from './journal-lines.js';
+import {
+  SETTINGS,
+  author,
+  foldOf,
+  gymLife,
+  logprobOf,
+  wholeCall,
+  wholeTurn,
+} from './journal-lines.js';
 
 /** Rows of arbitrary journals, as a batch or a step of a stream delivers them: whatever decides which tokens train. */
 
@@ -72,40 +79,44 @@ const played = fc
 
 const ids = fc.array(fc.nat({ max: 50 }), { maxLength: 4 });
 
-/** An agent's answer: its calls, with tokens or without, and whether it is to be trained on. */
+/** A run of an agent: its calls, if it asks this policy, and whether its answer is to be trained on. */
 const answered = fc
   .record({
     calls: fc.array(fc.tuple(ids, ids), { maxLength: 4 }),
+    /** It has the whole of its last answer. */
+    reads: fc.boolean(),
     untrained: fc.boolean(),
     penalised: fc.boolean(),
     overlong: fc.constantFrom('keep' as const, 'mask' as const),
     fills: fc.boolean(),
   })
-  .map(({ calls, untrained, penalised, overlong, fills }): JournalLine[] => {
-    const seen: number[] = [];
-    const output = calls.map(([news, generation_token_ids]) => {
-      const prompt_token_ids = [...seen, ...news];
-      seen.push(...news, ...generation_token_ids);
-      const generation_log_probs = generation_token_ids.map(logprobOf);
-      return { prompt_token_ids, generation_token_ids, generation_log_probs };
-    });
-    const text = JSON.stringify({ reward: 1, response: { output } });
-    const tokens = tokensOf(JSON.parse(text));
-    const settings = { ...SETTINGS, overlong, ...(fills && { max_seq_len: seen.length }) };
+  .map(({ calls, reads, untrained, penalised, overlong, fills }): JournalLine[] => {
     const extra_env_info = { agent: 'simple_agent', task_index: 0, rollout_index: 0, row: '{}' };
+    const settings = { ...SETTINGS, overlong };
+    const [life, ...ended] = gymLife(a, {
+      ...(untrained && { untrained: 'mask_sample' }),
+      ...(penalised && { shaping: { reward: 1, penalties: { unwanted_token: true } } }),
+    });
+    const last = calls.length - 1;
     return [
       a.claim(),
       a.start({ plays: 'agent', prompt: [], settings, extra_env_info }),
-      a.run(),
-      a.result({
-        text,
-        ...(tokens.kind === 'log' && { tokens: countsOf(tokens.messages) }),
-        ...(untrained && { untrained: 'mask_sample' }),
-        ...(penalised && { shaping: { reward: 1, penalties: { unwanted_token: true } } }),
-      }),
+      ...(life === undefined ? [] : [life]),
+      ...calls.flatMap(([prompt_ids, sampled], turn) => [
+        ...wholeCall(a, { turn, prompt_ids, ids: sampled, ...placeOf(turn) }).map((line) =>
+          line.kind === 'generation' && fills && turn === last
+            ? { ...line, finish_reason: 'length' as const }
+            : line,
+        ),
+        ...(turn < last || reads ? [a.served({ turn })] : []),
+      ]),
+      ...ended,
+      a.observation({ message: null, token_ids: [], reward: 1, terminated: true }),
       a.end({ stop_reason: 'terminated' }),
     ];
   });
+
+const placeOf = (turn: number) => (turn === 0 ? { cause: 'first' as const } : { parent: turn - 1 });
 
 const sample = fc
   .constantFrom(undefined, undefined, 1, 0.5, 2, 0, 1e-50, 1e-40)

@@ -6,16 +6,19 @@ import { isUntrained, outcomeOf } from '../../src/model/journal/outcome.js';
 import { toRow } from '../../src/model/results/row.js';
 import { toSummary } from '../../src/model/results/summary.js';
 import { Sample } from '../../src/model/sample.js';
-import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
+import { SETTINGS, author, foldOf, gymLife } from '../fakes/journal-lines.js';
 
 const a = author('a');
 
 describe('an answer with mask_sample', () => {
-  const masked = a.result({ attempt: 1, reward: 1, untrained: 'mask_sample' });
-  const ended = a.end({ stop_reason: 'terminated' });
+  const masked = { attempt: 1, reward: 1, untrained: 'mask_sample' };
+  const ended = [
+    a.observation({ message: null, token_ids: [], reward: 1, terminated: true }),
+    a.end({ stop_reason: 'terminated' }),
+  ];
   const extra_env_info = { agent: 'simple_agent', task_index: 3, rollout_index: 1, row: '{}' };
   const start = a.start({ plays: 'agent', prompt: [], settings: SETTINGS, extra_env_info });
-  const trajectory = foldOf([a.claim(), start, a.run({ attempt: 1 }), masked, ended]);
+  const trajectory = foldOf([a.claim(), start, ...gymLife(a, masked), ...ended]);
 
   test('is a row that is not trained on, whose reward counts', () => {
     const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
@@ -44,7 +47,10 @@ describe('an answer with mask_sample', () => {
       outcome,
     });
     assert.deepEqual([row.message_log, row.loss_multiplier], [[], 0]);
-    assert.match(row.untokenized ?? '', /no generation data/);
+    assert.match(
+      row.untokenized ?? '',
+      /^expected calls of its agent that this policy answered, got none/,
+    );
   });
 
   test('is a result of its collection as any', () => {
@@ -57,11 +63,7 @@ describe('an answer with mask_sample', () => {
       effort: { low: false, length: 3 },
       penalties: { unwanted_token: true },
     };
-    const line = {
-      ...masked,
-      shaping,
-      patterns: { thinking_tags: ['<t>', '</t>'], invalid_tool_call_patterns: [] },
-    };
+    const line = a.result({ ...masked, shaping });
     assert.deepEqual(parseLine(lineText(line).trimEnd()), line);
   });
 });

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
 import { componentsOf } from '../../src/model/agent/rewards.js';
-import { tokensOf } from '../../src/model/agent/tokens.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Sample } from '../../src/model/sample.js';
 import { listOf } from '../../src/model/untrusted.js';
@@ -43,31 +42,6 @@ describe('a list from outside', () => {
     const names = [{ name: '' }, { name: '', a: 1 }, ...Array<number>(MANY).fill(0)];
     assert.equal(within2s(() => said(Named, names)).join(), '1.a: unknown field');
   });
-});
-
-test("half a million wrong ids of an agent's call cost one report", () => {
-  const call = {
-    prompt_token_ids: Array(MANY).fill('1'),
-    generation_token_ids: [1],
-    generation_log_probs: [-1],
-  };
-  const tokens = within2s(() => tokensOf({ response: { output: [call] } }));
-  assert.match(JSON.stringify(tokens), /prompt_token_ids\.0: expected a token id/);
-});
-
-test("an agent's logprob that no token has is a violation that names it", () => {
-  for (const value of [1e39, -1e39, -9999, 0.5, null, '-1']) {
-    const call = {
-      prompt_token_ids: [1],
-      generation_token_ids: [2, 3],
-      generation_log_probs: [-1, value],
-    };
-    const tokens = tokensOf({ response: { output: [call] } });
-    assert.match(
-      tokens.kind === 'refused' ? tokens.fault.message : tokens.kind,
-      /^response\.output\[0\]\.generation_log_probs\[1\]: expected a number from -9999 \(excluded\) to 0, got: /,
-    );
-  }
 });
 
 test("an agent's component beyond what float32 has is refused, though its reward is their sum", () => {

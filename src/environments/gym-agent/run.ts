@@ -96,7 +96,9 @@ async function ask(
   const began = performance.now();
   const sample = AgentSample.parse(task.metadata);
   const attempt = sample.attempt_index + failures;
-  const url = await serverOf(sample.agent, signal);
+  const url = await serverOf(sample.agent, signal).catch((error: unknown) => {
+    throw isAway(error) ? faultWith(error, { uncounted: true }) : error;
+  });
   try {
     const { request, text } = await callsTo(url).send({
       method: 'POST',
@@ -158,9 +160,12 @@ function failedRun(failure: Fault, failures: number): ProgramEnd {
   };
 }
 
+const isAway = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'EnvironmentUnavailable';
+
 /** Refused, reset or late. A server that answers, whatever it says, has not moved. */
 export const isOfNetwork = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
+  isAway(error) && error.status === null;
 
 /** The same fault with its failure class: the agent failed, or gave no answer. */
 export function classed(fault: Fault): Fault {

@@ -98,7 +98,9 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
     truncated: row.truncated,
     max_turns_reached: row.max_turns_reached,
     turns: row.calls ?? row.turn_count,
-    gen_tokens: row.all_tokens?.sampled ?? row.assistant_tokens,
+    // An agent that has asked for no answer may have told what its own model said.
+    gen_tokens:
+      row.calls === 0 ? row.assistant_tokens : (row.all_tokens?.sampled ?? row.assistant_tokens),
     env_tokens: row.env_tokens,
     max_gen_tokens: longestCall(trajectory),
     ...row.timing,

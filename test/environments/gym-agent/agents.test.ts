@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { z } from 'zod';
-import type { AgentRequest } from '../../../src/environments/environment.js';
+import type { ProgramEnd } from '../../../src/environments/environment.js';
 import type { AgentsSettings } from '../../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
-import { EnvironmentSettings } from '../../../src/environments/registry.js';
-import { problemsOf } from '../../../src/model/problems.js';
-import { answerOf } from '../../fakes/answer-of.js';
-import { eventually } from '../../../lab/bed/waiting.js';
+import type { Fault } from '../../../src/model/faults.js';
+import { type AskedRun, endedRun } from '../../fakes/ended-run.js';
 import type { AgentAct } from '../../servers/gym-agent-script.js';
 import { answerFor } from '../../servers/gym-agent-script.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';
@@ -44,12 +42,27 @@ async function acting(
   { timeout_ms = 60_000, ...act }: z.input<typeof AgentAct> & { timeout_ms?: number },
 ) {
   const server = await serve(t, { script: { rows: { '3-1': [act] } } });
-  const agents = agentsOf(t, { timeout_ms });
+  const agents = agentsOf(t, { timeout_ms, agents: { a: server.url } });
+  const run = (more: Partial<AskedRun> = {}): Promise<ProgramEnd> =>
+    endedRun(agents, { body: BODY, ...more });
   return {
     server,
-    run: (more: Partial<Omit<AgentRequest, 'keep'>> = {}) =>
-      answerOf(agents, { url: server.url, body: BODY, attempt: 0, signal, ...more }),
+    run,
+    resultOf: async () => {
+      const { exit, result, failure } = await run();
+      assert.ok(result !== undefined, failure?.message);
+      return { exit, failure, ...result };
+    },
   };
+}
+
+/** The failure of a life that counts, and how it ended. */
+async function failureOf(run: Promise<ProgramEnd>): Promise<Fault> {
+  const { exit, failure, result, settle } = await run;
+  assert.ok(failure !== undefined);
+  assert.deepEqual(exit, { code: 1, signal: null, tail: failure.message });
+  assert.deepEqual([result?.reward ?? null, settle], [null, undefined]);
+  return failure;
 }
 
 /** A usable answer with so many lists in its object. */
@@ -59,17 +72,18 @@ const nested = (lists: number): string =>
 describe('the run of an agent', () => {
   test('is given the text of the row as it is, and gives its answer as it came', async (t) => {
     const server = await serve(t);
-    const agents = agentsOf(t, {});
+    const agents = agentsOf(t, { agents: { a: `${server.url}/` } });
     const body = `{ "_ng_task_index": 3, "_ng_rollout_index": 1, "big": 9007199254740993, "f": 1.0 }`;
-    const answer = await answerOf(agents, { url: `${server.url}/`, body, attempt: 0, signal });
+    const { exit, result } = await endedRun(agents, { body });
     assert.equal(server.events[0]?.body, body);
+    assert.deepEqual(exit, { code: 0, signal: null, tail: '' });
     const expected = answerFor({ ...ROW });
-    assert.deepEqual(JSON.parse(answer.text), expected);
+    assert.deepEqual(JSON.parse(result?.text ?? ''), expected);
     const { output_tokens } = (expected['response'] as { usage: { output_tokens: number } }).usage;
     assert.deepEqual(
-      { ...answer, text: '' },
+      { ...result, text: '', run_s: 0 },
       {
-        text: '',
+        ...{ attempt: 0, text: '', run_s: 0 },
         reward: expected['reward'],
         failure_class: null,
         terminal: false,
@@ -77,24 +91,28 @@ describe('the run of an agent', () => {
         usage: { output_tokens, total_tokens: 10 + output_tokens },
       },
     );
+    assert.ok((result?.run_s ?? 0) > 0);
   });
 
   test('that is another attempt has the attempt in its row, whose numbers keep their digits', async (t) => {
     const server = await serve(t);
-    const agents = agentsOf(t, {});
+    const agents = agentsOf(t, { agents: { a: server.url } });
     const body = '{"_ng_task_index":3,"_ng_rollout_index":1,"big":9007199254740993,"f":1.0}';
-    await answerOf(agents, { url: server.url, body, attempt: 2, signal });
+    const { result } = await endedRun(agents, { body, failures: 2 });
     assert.equal(server.events[0]?.body, body.replace('}', ',"_ng_attempt_index":2}'));
+    assert.equal(result?.attempt, 2);
   });
 
-  test('that says itself that it failed needs no reward', async (t) => {
+  test('that says itself that it failed needs no reward, and is a life that failed', async (t) => {
     const failure = { _ng_failure_class: 'judge_failed', _ng_failure_terminal: true };
-    const { run } = await acting(t, { kind: 'answer', with: failure, without: ['reward'] });
-    const { reward, failure_class, terminal, persist } = await run();
+    const { resultOf } = await acting(t, { kind: 'answer', with: failure, without: ['reward'] });
+    const { reward, failure_class, terminal, persist, exit, failure: fault } = await resultOf();
     assert.deepEqual(
       { reward, failure_class, terminal, persist },
       { reward: null, failure_class: 'judge_failed', terminal: true, persist: true },
     );
+    assert.deepEqual([exit.code, fault?.type, fault?.failureClass], [1, 'AgentFailed', null]);
+    assert.equal(fault?.message, 'a answered attempt 0 with _ng_failure_class "judge_failed"');
   });
 
   for (const [what, more, marks] of [
@@ -109,29 +127,32 @@ describe('the run of an agent', () => {
     ['has no mark', { judge_failed: false, mask_sample: null, instance_config: 'none' }, {}],
   ] as const) {
     test(`that has ${JSON.stringify(more)} ${what}`, async (t) => {
-      const { run } = await acting(t, { kind: 'answer', with: { reward: 0, ...more } });
-      const { masked, untrained, reward, failure_class } = await run();
+      const { resultOf } = await acting(t, { kind: 'answer', with: { reward: 0, ...more } });
+      const { masked, untrained, reward, failure_class, exit } = await resultOf();
       assert.deepEqual(
         { masked, untrained },
         { masked: undefined, untrained: undefined, ...marks },
       );
-      assert.deepEqual([reward, failure_class], [0, null]);
+      assert.deepEqual([reward, failure_class, exit.code], [0, null, 'masked' in marks ? 1 : 0]);
     });
   }
 
   test('with mask_sample and without a reward has none that means anything', async (t) => {
-    const { run } = await acting(t, {
+    const { resultOf } = await acting(t, {
       kind: 'answer',
       with: { mask_sample: true },
       without: ['reward'],
     });
-    const { masked, untrained, reward } = await run();
+    const { masked, untrained, reward, failure } = await resultOf();
     assert.deepEqual([masked, untrained, reward], ['mask_sample', undefined, null]);
+    assert.match(failure?.message ?? '', /attempt 0 with mask_sample: its reward means nothing$/);
   });
 
   test('that must not be stored says so', async (t) => {
-    const { run } = await acting(t, { kind: 'answer', with: { _ng_no_persist: true } });
-    assert.equal((await run()).persist, false);
+    const { resultOf } = await acting(t, { kind: 'answer', with: { _ng_no_persist: true } });
+    const { persist, failure } = await resultOf();
+    assert.equal(persist, false);
+    assert.match(failure?.message ?? '', /attempt 0 with _ng_no_persist$/);
   });
 
   // One case a line.
@@ -156,20 +177,21 @@ describe('the run of an agent', () => {
     ['too many bytes', { kind: 'large', bytes: 20_000_000 }, 'EnvironmentRejected', 'agent_run_error', null, /answered with more than 1000000 bytes/],
   ];
   test('may be nested 512 levels deep', async (t) => {
-    const { run } = await acting(t, { kind: 'text', text: nested(511) });
-    assert.equal((await run()).reward, 1);
+    const { resultOf } = await acting(t, { kind: 'text', text: nested(511) });
+    assert.equal((await resultOf()).reward, 1);
   });
 
   for (const [what, act, type, failureClass, status, message] of faults) {
     test(`that gives ${what} is ${type} of class ${failureClass}`, async (t) => {
       const { run } = await acting(t, { ...act, ...(act.kind === 'hang' && { timeout_ms: 300 }) });
-      const fault = await faultOf(run());
+      // The server says that it did not play, so no life has ended; in all other cases this is unknown.
+      const isUncounted = status === 429 || status === 503;
+      const fault = await (isUncounted ? faultOf(run()) : failureOf(run()));
       assert.deepEqual(
         { type: fault.type, failureClass: fault.failureClass, status: fault.status },
         { type, failureClass, status },
       );
-      // The server says that it did not play; in all other cases this is unknown.
-      assert.equal(fault.uncounted, status === 429 || status === 503);
+      assert.equal(fault.uncounted, isUncounted);
       assert.match(fault.message, message);
       assert.ok(fault.message.length < 2500, `${fault.message.length} characters`);
     });
@@ -181,24 +203,40 @@ describe('the run of an agent', () => {
     assert.deepEqual([retryAfterMs, uncounted], [7000, true]);
   });
 
-  test('whose connection is refused was not sent', async (t) => {
-    const { server, run } = await acting(t, { kind: 'hang' });
-    await server.close();
-    const { failureClass, uncounted, message } = await faultOf(run());
-    assert.deepEqual([failureClass, uncounted], ['agent_request_failed', true]);
-    assert.match(message, /ECONNREFUSED/);
+  test('that failed is played again after a pause, a longer one the second time, or when its server says', async (t) => {
+    const failed = { kind: 'status', status: 500 } as const;
+    const said = { ...failed, retry_after_s: 7 };
+    const server = await serve(t, { script: { rows: { '3-1': [failed, failed, said] } } });
+    const agents = agentsOf(t, { agents: { a: server.url } });
+    const pauses: unknown[] = [];
+    for (const failures of [0, 1, 2])
+      pauses.push((await failureOf(endedRun(agents, { body: BODY, failures }))).retryAfterMs);
+    assert.deepEqual(pauses, [2000, 15_000, 7000]);
   });
 
-  test('that is aborted closes its connection, and throws the reason', async (t) => {
-    const { server, run } = await acting(t, { kind: 'hang' });
-    const controller = new AbortController();
-    const running = run({ signal: controller.signal });
-    running.catch(() => undefined);
-    await eventually('the request', () => server.events.length > 0);
-    controller.abort(new Error('enough'));
-    await assert.rejects(running, /^Error: enough$/);
-    await eventually('the end of the connection', () =>
-      server.events.some(({ event }) => event === 'closed'),
+  test('has the time that its row says, in place of the setting', async (t) => {
+    const { run } = await acting(t, { kind: 'hang' });
+    assert.match((await failureOf(run({ timeout: '300ms' }))).message, /no answer within 300 ms/);
+  });
+
+  test('whose connection is refused was not sent', async (t) => {
+    const server = await startGymAgentServer();
+    // The answer to the knock is kept for a second.
+    const agents = agentsOf(t, { agents: { a: server.url }, now: () => 0 });
+    await agents.serverOf('a', signal);
+    await server.close();
+    const { failureClass, uncounted, message } = await faultOf(endedRun(agents, { body: BODY }));
+    assert.deepEqual([failureClass, uncounted], ['agent_request_failed', true]);
+    assert.match(message, /^POST .*ECONNREFUSED/);
+  });
+
+  test('is not sent to a server that is away, which is no failure of a run', async (t) => {
+    const { url, received } = await startServer(answer(503, 'busy'));
+    const fault = await faultOf(endedRun(agentsOf(t, { agents: { a: url } }), { body: BODY }));
+    assert.deepEqual([fault.failureClass, fault.uncounted], [null, true]);
+    assert.deepEqual(
+      received.map(({ method, url: path }) => `${method} ${path}`),
+      ['GET /'],
     );
   });
 });
@@ -208,7 +246,7 @@ describe('the server of an agent', () => {
     test(`is available if it answers ${status}`, async (t) => {
       const { url } = await startServer(answer(status, 'no such page'));
       const agents = agentsOf(t, { agents: { simple_agent: `${url}/` } });
-      assert.equal(await agents.health('simple_agent', signal), `${url}/`);
+      assert.equal(await agents.serverOf('simple_agent', signal), `${url}/`);
     });
   }
 
@@ -218,7 +256,7 @@ describe('the server of an agent', () => {
         response.writeHead(status, { 'retry-after': '3' }).end();
       });
       const agents = agentsOf(t, { agents: { simple_agent: url } });
-      const fault = await faultOf(agents.health('simple_agent', signal));
+      const fault = await faultOf(agents.serverOf('simple_agent', signal));
       assert.deepEqual(
         [fault.type, fault.failureClass, fault.retryAfterMs],
         ['EnvironmentUnavailable', null, 3000],
@@ -230,7 +268,7 @@ describe('the server of an agent', () => {
     const server = await startGymAgentServer();
     await server.close();
     const agents = agentsOf(t, { agents: { simple_agent: server.url } });
-    const fault = await faultOf(agents.health('simple_agent', signal));
+    const fault = await faultOf(agents.serverOf('simple_agent', signal));
     assert.deepEqual([fault.type, fault.failureClass], ['EnvironmentUnavailable', null]);
     assert.match(fault.message, /^GET http:\/\/127.0.0.1:\d+\/ failed: .*ECONNREFUSED/);
   });
@@ -253,23 +291,23 @@ describe('the server of an agent', () => {
     let moved = first;
     let now = 0;
     const agents = agentsOf(t, { head_server: head.url, now: () => now });
-    assert.equal(await agents.health('a', signal), first.url);
+    assert.equal(await agents.serverOf('a', signal), first.url);
     await first.close();
     moved = await serve(t);
     now = 1000;
-    await faultOf(agents.health('a', signal));
-    assert.equal(await agents.health('a', signal), moved.url);
+    await faultOf(agents.serverOf('a', signal));
+    assert.equal(await agents.serverOf('a', signal), moved.url);
   });
 
   test('that is given is not asked of the head server', async (t) => {
     const server = await serve(t);
     const agents = agentsOf(t, { head_server: 'http://127.0.0.1:1', agents: { a: server.url } });
-    assert.equal(await agents.health('a', signal), server.url);
+    assert.equal(await agents.serverOf('a', signal), server.url);
   });
 
   test('that the head server does not list is a failure of the row, which names the listed ones', async (t) => {
     const server = await serve(t, { script: { agents: ['one', 'two'] } });
-    const fault = await faultOf(agentsOf(t, { head_server: server.url }).health('three', signal));
+    const fault = await faultOf(agentsOf(t, { head_server: server.url }).serverOf('three', signal));
     assert.deepEqual([fault.type, fault.failureClass], ['EnvironmentRejected', 'agent_run_error']);
     assert.match(fault.message, /three: expected a server with host and port; there are one, two$/);
   });
@@ -289,35 +327,7 @@ describe('the server of an agent', () => {
 
   test('of a head server that is away is not known yet', async (t) => {
     const agents = agentsOf(t, { head_server: 'http://127.0.0.1:1' });
-    const fault = await faultOf(agents.health('a', signal));
+    const fault = await faultOf(agents.serverOf('a', signal));
     assert.deepEqual([fault.type, fault.failureClass], ['EnvironmentUnavailable', null]);
-  });
-});
-
-describe('settings of kind gym_agent', () => {
-  const problemsIn = (settings: object): string[] => {
-    const given = { kind: 'gym_agent', ...settings };
-    const { error } = EnvironmentSettings.safeParse(given);
-    return error === undefined
-      ? []
-      : problemsOf(error, given).map(({ where, what }) => `${where}: ${what}`);
-  };
-
-  test('have a head server, or agents by name', () => {
-    assert.deepEqual(problemsIn({ head_server: 'http://127.0.0.1:11000' }), []);
-    assert.deepEqual(problemsIn({ agents: { a: 'http://127.0.0.1:9000' } }), []);
-    assert.deepEqual(problemsIn({}), [
-      '(input): expected head_server, or agents by name, got neither',
-    ]);
-  });
-
-  test('are strict', () => {
-    const head_server = 'http://127.0.0.1:11000';
-    assert.deepEqual(problemsIn({ head_server, port: 1 }), ['port: unknown field']);
-    assert.match(
-      problemsIn({ head_server, max_answer: '3' })[0] ?? '',
-      /^max_answer: expected a size/,
-    );
-    assert.match(problemsIn({ agents: { a: 'nowhere' } })[0] ?? '', /^agents\.a: expected a URL/);
   });
 });

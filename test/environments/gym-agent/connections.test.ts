@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { AgentsSettings } from '../../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
-import { answerOf } from '../../fakes/answer-of.js';
+import { endedRun } from '../../fakes/ended-run.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';
 import { startGymAgentServer } from '../../servers/gym-agent-server.js';
@@ -32,7 +32,7 @@ describe('an agent server', () => {
     let now = 0;
     const agents = agentsOf(t, { agents: { a: server.url }, now: () => now });
     const knocks = async (rows: number): Promise<number> => {
-      await Promise.all(Array.from({ length: rows }, () => agents.health('a', signal)));
+      await Promise.all(Array.from({ length: rows }, () => agents.serverOf('a', signal)));
       return server.others.filter((route) => route === 'GET /').length;
     };
     assert.equal(await knocks(200), 1);
@@ -48,19 +48,19 @@ describe('an agent server', () => {
     });
     const agents = agentsOf(t, { agents: { a: url }, now: () => 0 });
     const refused = faultOf('EnvironmentUnavailable', /503/);
-    await Promise.all([0, 1, 2].map(() => assert.rejects(agents.health('a', signal), refused)));
+    await Promise.all([0, 1, 2].map(() => assert.rejects(agents.serverOf('a', signal), refused)));
     assert.equal(received.length, 1);
-    assert.equal(await agents.health('a', signal), url);
+    assert.equal(await agents.serverOf('a', signal), url);
     assert.equal(received.length, 2);
   });
 
   test('whose connection broke is asked again at once', async (t) => {
     const server = await serve(t, { rows: { '3-1': [{ kind: 'reset' }] } });
     const agents = agentsOf(t, { agents: { a: server.url }, now: () => 0 });
-    await agents.health('a', signal);
-    const run = answerOf(agents, { url: server.url, body: BODY, attempt: 0, signal });
-    await assert.rejects(run, faultOf('EnvironmentUnavailable'));
-    await agents.health('a', signal);
+    await agents.serverOf('a', signal);
+    const { failure } = await endedRun(agents, { body: BODY });
+    assert.equal(failure?.type, 'EnvironmentUnavailable');
+    await agents.serverOf('a', signal);
     assert.deepEqual(server.others, ['GET /', 'GET /']);
   });
 
@@ -76,8 +76,7 @@ describe('an agent server', () => {
     const waiting: ServerResponse[] = [];
     const agents = agentsOf(t, { agents: { a: url } });
     const row = async (): Promise<void> => {
-      const at = await agents.health('a', signal);
-      await answerOf(agents, { url: at, body: BODY, attempt: 0, signal });
+      assert.equal((await endedRun(agents, { body: BODY })).exit.code, 0);
     };
     for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: at_once }, row));
     assert.equal(received.filter(({ url: path }) => path === '/run').length, 3 * at_once);

@@ -4,8 +4,8 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { createHeadServer } from '../../../src/environments/gym-agent/head-server.js';
-import { Fault } from '../../../src/model/faults.js';
-import { answerOf } from '../../fakes/answer-of.js';
+import type { ProgramEnd } from '../../../src/environments/environment.js';
+import { endedRun } from '../../fakes/ended-run.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { longestHold_ms } from '../../harness/processor-time.js';
 import { eventually } from '../../../lab/bed/waiting.js';
@@ -155,13 +155,8 @@ describe('agents that a head server lists', () => {
     const settings = { head_server: head.url, agents: {}, timeout_ms: 5000, max_answer_bytes: 1e6 };
     const agents = createAgents(settings);
     t.after(agents.close);
-    const run = async (): Promise<unknown> => {
-      const url = await agents.health('a', signal);
-      const body = '{"_ng_task_index":3,"_ng_rollout_index":1}';
-      return await answerOf(agents, { url, body, attempt: 0, signal }).catch(
-        (error: unknown) => error,
-      );
-    };
+    const body = '{"_ng_task_index":3,"_ng_rollout_index":1}';
+    const run = (): Promise<ProgramEnd> => endedRun(agents, { body });
     return {
       server,
       agents,
@@ -173,11 +168,11 @@ describe('agents that a head server lists', () => {
 
   test('are asked for again after a connection that broke, not after an answer of no use', async (t) => {
     const useless = await playing(t, 'text');
-    assert.ok((await useless.run()) instanceof Fault);
+    assert.equal((await useless.run()).failure?.type, 'EnvironmentRejected');
     await useless.run();
     assert.equal(useless.asked(), 1);
     const broken = await playing(t, 'reset');
-    assert.ok((await broken.run()) instanceof Fault);
+    assert.equal((await broken.run()).failure?.type, 'EnvironmentUnavailable');
     await broken.run();
     assert.equal(broken.asked(), 2);
   });
@@ -186,8 +181,8 @@ describe('agents that a head server lists', () => {
     const { run, headLeaves } = await playing(t, 'reset');
     await run();
     headLeaves();
-    const answered = await run();
-    assert.ok(!(answered instanceof Error), String(answered));
+    const { exit } = await run();
+    assert.equal(exit.code, 0, exit.tail);
   });
 
   test('that are away are reported with the age of its answer', async (t) => {
@@ -196,7 +191,7 @@ describe('agents that a head server lists', () => {
     headLeaves();
     await server.close();
     await assert.rejects(
-      agents.health('a', signal),
+      agents.serverOf('a', signal),
       faultOf(
         'EnvironmentUnavailable',
         /ECONNREFUSED.*; where it is, the head server said \d+ s ago/,

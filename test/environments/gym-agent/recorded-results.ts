@@ -1,28 +1,34 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import type { ProgramEnd } from '../../../src/environments/environment.js';
 import {
   AS_ANSWERED,
-  readAnswer,
+  endOf,
   type AnswerRules,
 } from '../../../src/environments/gym-agent/answer.js';
-import { EffortLevels, RewardPenalties } from '../../../src/model/agent/shaping-settings.js';
-import { THINKING_TAGS } from '../../../src/model/agent/flags.js';
-import { withTagIds } from '../../../src/model/agent/penalties.js';
+import type { PlayedCall } from '../../../src/model/agent/penalties.js';
 import { placedInfo } from '../../../src/model/agent/placed-row.js';
+import { AgentSample } from '../../../src/model/agent/sample.js';
+import { EffortLevels, RewardPenalties } from '../../../src/model/agent/shaping-settings.js';
+import type { JournalLine } from '../../../src/model/journal.js';
 import { outcomeOf } from '../../../src/model/journal/outcome.js';
-import type { Problem } from '../../../src/model/problems.js';
+import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 import type { Row } from '../../../src/model/results/row.js';
 import { toRow } from '../../../src/model/results/row.js';
 import { toSummary, type Summary } from '../../../src/model/results/summary.js';
 import { Sample } from '../../../src/model/sample.js';
-import { plainOf } from '../../../src/platform/json/kept.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { SETTINGS, author, foldOf } from '../../fakes/journal-lines.js';
 
 /** What NeMo RL made of NeMo Gym's results (`test/goldens/gym_postprocess`), and what becomes of them here. */
 
 export type Json = Record<string, unknown>;
-export type Message = Json & { generation_logprobs?: number[] };
+/** Of a log: its role and ids, and of an answer the logprobs. */
+export interface Message {
+  role: string;
+  token_ids: number[];
+  generation_logprobs?: number[];
+}
 
 export interface Golden {
   name: string;
@@ -109,7 +115,7 @@ export function repliesOf(golden: Golden): Reply[] {
   });
 }
 
-export const taskOf = ({ input }: Golden, at: number): number | null =>
+const taskOf = ({ input }: Golden, at: number): number | null =>
   input.rows?.[at]?._ng_task_index ?? null;
 
 function expectedOf({ final_batch: batch, input_ids }: Group, at: number): Expected {
@@ -127,8 +133,7 @@ function expectedOf({ final_batch: batch, input_ids }: Group, at: number): Expec
 }
 
 /** As a server writes it: JSON has no NaN, so null is in its place. */
-export const textOf = (answer: unknown): string =>
-  JSON.stringify(answer).replaceAll('"NaN"', 'null');
+const textOf = (answer: unknown): string => JSON.stringify(answer).replaceAll('"NaN"', 'null');
 
 /** The recorded tokenizer: an id is a character's code point + 10; the first ten are special. */
 function tokenizerOf({ input }: Golden) {
@@ -145,32 +150,64 @@ function tokenizerOf({ input }: Golden) {
   };
 }
 
-export function rulesOf(golden: Golden): AnswerRules {
-  const { effort_config, reward_penalty_config } = golden.input.config ?? {};
-  const { idOf } = tokenizerOf(golden);
+function rulesOf(golden: Golden): AnswerRules {
+  const { effort_config } = golden.input.config ?? {};
   return {
     ...AS_ANSWERED,
     effort_levels: effort_config === undefined ? null : EffortLevels.parse(effort_config),
-    reward_penalties:
-      reward_penalty_config === undefined
-        ? null
-        : withTagIds(RewardPenalties.parse(reward_penalty_config), THINKING_TAGS.map(idOf)),
+    reward_penalties: penaltiesOf(golden),
   };
 }
 
-const callsOf = (answer: unknown): { generation_token_ids?: number[] }[] =>
-  (answer as { response?: { output?: [] } }).response?.output ?? [];
+/** Upstream looks the ids of the tags up. */
+function penaltiesOf(golden: Golden): RewardPenalties | null {
+  const { reward_penalty_config } = golden.input.config ?? {};
+  if (reward_penalty_config === undefined) return null;
+  const { idOf } = tokenizerOf(golden);
+  const penalties = RewardPenalties.parse(reward_penalty_config);
+  const tags = { think_open: idOf('<think>'), think_close: idOf('</think>') };
+  return { ...penalties, token_ids: { ...penalties.token_ids, ...tags } };
+}
 
-/** What every call generated, as text. */
-function textsOf(golden: Golden, answer: unknown): string[] {
-  const { decode } = tokenizerOf(golden);
-  return callsOf(answer).flatMap(({ generation_token_ids: ids = [] }) =>
-    ids.length > 0 ? [decode(ids)] : [],
+/** An item of `response.output` that ends a call. */
+interface Item {
+  type: string;
+  content?: { text?: string }[] | null;
+  summary?: { text?: string }[];
+  prompt_token_ids: number[];
+  generation_token_ids: number[];
+  generation_log_probs: number[];
+}
+
+function callsOf(answer: unknown): Item[] {
+  const { response } = Object(answer) as { response?: { output?: Partial<Item>[] } };
+  return (response?.output ?? []).filter(
+    (item): item is Item => (item.generation_token_ids ?? []).length > 0,
   );
 }
 
+/** What its prompt has beyond the ids of the calls before. */
+const beyond = (calls: readonly Item[], at: number): number[] => {
+  const { prompt_token_ids = [], generation_token_ids = [] } = calls[at - 1] ?? {};
+  const before = prompt_token_ids.length + generation_token_ids.length;
+  return calls[at]?.prompt_token_ids.slice(before) ?? [];
+};
+
+const playedCalls = (golden: Golden, calls: readonly Item[]): PlayedCall[] =>
+  calls.map((item, at) => ({
+    prompt_ids: beyond(calls, at),
+    token_ids: item.generation_token_ids,
+    text: tokenizerOf(golden).decode(item.generation_token_ids),
+    read: readOf(item),
+  }));
+
+function readOf({ type, content, summary }: Item): PlayedCall['read'] {
+  if (type === 'message') return { content: content?.[0]?.text ?? '' };
+  return type === 'reasoning' ? { reasoning: summary?.[0]?.text ?? '' } : null;
+}
+
 /** `extra_env_info` of the rollout at this place, with the row as it is sent. */
-export function infoOf({ input }: Golden, at: number): { agent: string; row: string } {
+export function infoOf({ input }: Golden, at: number): AgentSample {
   const row = input.rows?.[at] ?? { agent_ref: { name: 'agent_a' } };
   const {
     temperature = 1,
@@ -186,14 +223,17 @@ export function infoOf({ input }: Golden, at: number): { agent: string; row: str
     },
     { repeat: 0, group: null, sampling: { temperature, top_p, max_new_tokens } },
   );
-  return plainOf(info) as { agent: string; row: string };
+  return AgentSample.parse(info);
 }
 
-export function readReply(golden: Golden, { answer, at }: Reply): ReturnType<typeof readAnswer> {
-  const { row } = infoOf(golden, at);
-  const text = textOf(answer);
-  const context = { rules: rulesOf(golden), row, texts: textsOf(golden, answer) };
-  return readAnswer({ text, value: JSON.parse(text) }, context);
+/** The end of the run that was answered so. */
+export async function endOfReply(golden: Golden, { answer, at }: Reply): Promise<ProgramEnd> {
+  const read = endOf(textOf(answer), {
+    ...{ sample: infoOf(golden, at), attempt: 0, rules: rulesOf(golden), run_s: 0 },
+    ...{ subject: 'POST http://agent/run answered', at: 'http://agent' },
+  });
+  const calls = playedCalls(golden, callsOf(answer));
+  return (await read.settle?.({ calls: () => Promise.resolve(calls) })) ?? read;
 }
 
 export interface Played {
@@ -201,18 +241,10 @@ export interface Played {
   summary: Summary;
 }
 
-/** The row of an answer that a worker journalled: in rollouts.jsonl, or with its failure in failures.jsonl. */
-export function played(golden: Golden, reply: Reply): Played | Problem[] {
-  const read = readReply(golden, reply);
-  if (Array.isArray(read)) return read;
-  const { input } = golden;
-  const max_seq_len = input.config?.policy_cfg?.vllm_cfg?.max_model_len ?? 4096;
-  const a = author('a');
-  const settings = { ...SETTINGS, model: '', max_seq_len };
-  const extra_env_info = { ...infoOf(golden, reply.at) };
-  const start = a.start({ plays: 'agent', prompt: [], settings, extra_env_info });
-  const trajectory = foldOf([a.claim(), start, a.run(), a.result({ ...read, attempt: 0 })]);
-  const loss_multiplier = input.loss_multiplier?.[reply.at] ?? 1;
+/** The row of a journal: in rollouts.jsonl, or with its failure in failures.jsonl. */
+export async function played(golden: Golden, reply: Reply): Promise<Played> {
+  const trajectory = await journalled(golden, reply);
+  const loss_multiplier = golden.input.loss_multiplier?.[reply.at] ?? 1;
   const sample = Sample.parse({ message_log: [], task_name: 'gym', loss_multiplier });
   const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
   const ref = { batch_id: 'b', row: reply.at, repeat: 0 };
@@ -220,11 +252,64 @@ export function played(golden: Golden, reply: Reply): Played | Problem[] {
   return { row, summary: toSummary(row, trajectory) };
 }
 
-/** As upstream keeps them, without the marks of its tensors: JSON knows neither their types nor -0. */
-export const float32 = (log: readonly object[]): Message[] =>
-  (log as Message[]).map((message) => {
-    const entries = Object.entries(message).filter(([key]) => !key.endsWith('_dtype'));
-    const { generation_logprobs: logprobs, ...others } = Object.fromEntries(entries) as Message;
-    const rounded = logprobs?.map((value) => Math.fround(value) + 0);
-    return { ...others, ...(rounded && { generation_logprobs: rounded }) };
-  });
+const a = author('a');
+
+/** What a worker journals whose gateway has sampled just the calls of the answer. */
+async function journalled(golden: Golden, reply: Reply): Promise<Trajectory> {
+  const max_seq_len = golden.input.config?.policy_cfg?.vllm_cfg?.max_model_len ?? 4096;
+  const calls = callsOf(reply.answer);
+  const { exit, result, reward, rewards, failure } = await endOfReply(golden, reply);
+  return foldOf([
+    a.claim(),
+    a.start({
+      plays: 'agent',
+      program: { verify: null, tool_parser: 'hermes', reasoning_parser: 'none', history: 'append' },
+      prompt: [],
+      settings: { ...SETTINGS, max_seq_len },
+      extra_env_info: { ...infoOf(golden, reply.at) },
+    }),
+    a.life(),
+    ...calls.flatMap((_, at) => linesOf(calls, { at, max_seq_len })),
+    ...(result === undefined ? [] : [a.result(result)]),
+    a.exit({ code: exit.code, tail: exit.tail }),
+    reward === null
+      ? a.end({
+          stop_reason: 'failed',
+          failure: { type: failure?.type ?? '', message: exit.tail, turn: 0 },
+        })
+      : a.observation({ message: null, token_ids: [], reward, rewards, terminated: true }),
+  ]);
+}
+
+function linesOf(
+  calls: readonly Item[],
+  { at: turn, max_seq_len }: { at: number; max_seq_len: number },
+): JournalLine[] {
+  const {
+    prompt_token_ids: { length = 0 } = [],
+    generation_token_ids: token_ids = [],
+    generation_log_probs: logprobs = [],
+  } = calls[turn] ?? {};
+  // An engine ends what fills the context. One of the recorded answers is longer.
+  const finish_reason = length + token_ids.length === max_seq_len ? 'length' : 'stop';
+  const place = turn === 0 ? { cause: 'first' as const } : { parent: turn - 1 };
+  return [
+    a.call({
+      turn,
+      ...place,
+      news: [{ role: 'user', content: '' }],
+      prompt_ids: beyond(calls, turn),
+    }),
+    a.chunk({ turn, token_ids, logprobs }),
+    a.generation({ turn, token_count: token_ids.length, finish_reason, content: '' }),
+    a.answer({ turn, content: '' }),
+    a.served({ turn }),
+  ];
+}
+
+/** Its ids and logprobs, as upstream keeps them: without the marks of its tensors, since JSON knows neither their types nor -0. */
+export const tokensOf = (log: readonly object[]): Message[] =>
+  (log as Message[]).map(({ role, token_ids, generation_logprobs: logprobs }) => ({
+    ...{ role, token_ids },
+    ...(logprobs && { generation_logprobs: logprobs.map((value) => Math.fround(value) + 0) }),
+  }));
