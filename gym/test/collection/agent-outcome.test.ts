@@ -6,7 +6,13 @@ import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 import { author, foldOf, gymLife } from '../../../test/fakes/journal-lines.js';
 
 const by = author('a');
-const extra_env_info = { agent: 'ag', task_index: 0, rollout_index: 0, attempt_index: 1, row: '{}' };
+const extra_env_info = {
+  agent: 'ag',
+  task_index: 0,
+  rollout_index: 0,
+  attempt_index: 1,
+  row: '{}',
+};
 const played = (...lines: JournalLine[]): Trajectory =>
   foldOf([by.claim(), by.start({ plays: 'agent', prompt: [], extra_env_info }), ...lines]);
 

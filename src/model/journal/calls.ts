@@ -123,10 +123,7 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
 }
 
 /** Who has asked for no answer may say what its own model has read and said. */
-function applyResult(
-  folded: Folded,
-  { life, line }: { life: Life; line: LineOf<'result'> },
-): void {
+function applyResult(folded: Folded, { life, line }: { life: Life; line: LineOf<'result'> }): void {
   if (life.result !== null) return;
   life.result = line;
   const { usage } = line;
