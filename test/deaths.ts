@@ -57,8 +57,8 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'One with sessions is told that its step was sent before.': [
       `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
     ],
-    'A run of NeMo Gym that was sent counts, and is sent again while its row has attempts left.': [
-      `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
+    "A run of NeMo Gym is lost with it, and is none of its row's attempts: another life begins.": [
+      `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
     ],
     'It runs on at its service: the next attempt at its address keeps life and key, and gives the answers that it missed.':
       [
@@ -88,7 +88,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Its attempt fails at once: nobody waits for a heartbeat, and the process ends within 5 s.': [
       `${LONG}/recovery-shutdown.test.ts › is left without a wait for the ends of its turns`,
     ],
-    'A run that is cut from this side gives its attempt back.': [
+    "A run that is cut from this side is none of its row's attempts.": [
       `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
     ],
     'It differs as after `kill -9`, but no token is lost.': [
@@ -189,7 +189,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${LONG}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
     ],
     'A server that is not there costs no attempt.': [
-      `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
+      `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
     ],
     'It dies with its service: another life follows, which costs no attempt.': [
       `${ACTIVITIES}/run-program.test.ts › that its service has lost is followed by another one, which costs none of its attempts`,
@@ -250,7 +250,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk although a rollout that has not begun only waits for a slot`,
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk on which the rows of a slice are closed`,
     ],
-    'An answer that finds no room gives its attempt back.': [
+    "A run whose answer finds no room is none of its row's attempts.": [
       `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
     ],
     'The batch is closed, with the rows of its turns, once there is room.': [

@@ -187,19 +187,19 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
   ],
   'agent server refuses; `GET /` 429, 502, 503, 504': [
-    `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
+    `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
     `${ENVIRONMENTS}/gym-agent/agents.test.ts › is away when it answers \${status}, or a proxy before it does`,
   ],
-  "an agent's run: refused, 429, 503, cancelled": [
+  "an agent's run: refused, 429, 503, cancelled, worker killed": [
     `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
     `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
+    `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
   ],
   'head server silent': [
     `${ENVIRONMENTS}/gym-agent/head-server.test.ts › stays in use where the next answer is \${act}, and its age is known`,
   ],
-  "an agent's run: 5xx, cut, late, worker killed": [
+  "an agent's run: 5xx, cut, late": [
     `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
-    `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
   ],
   "an agent's run: 4xx, no reward, no JSON, too large": [
     `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,

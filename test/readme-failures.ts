@@ -25,11 +25,11 @@ export const README_FAILURES: Record<string, Tests> = {
     ...of("environment away, busy, late (408, 429, 5xx but a step's 500)"),
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
   ],
-  "a code interpreter, a session of NeMo Gym or an agent's run is lost": [
+  "a code interpreter or a session of NeMo Gym is lost, or an agent's run fails": [
     `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
     ...of('an interpreter that cannot be rebuilt as it was'),
     ...death("An environment's service, or an agent of NeMo Gym"),
-    ...of("an agent's run: 5xx, cut, late, worker killed"),
+    ...of("an agent's run: 5xx, cut, late"),
   ],
   'an environment raises an exception, or crashes in a call': of(
     'environment raises an exception (500)',

@@ -89,9 +89,6 @@ class RowMessage(TypedDict):
     tool_calls: where an agent asks for answers: the tools that the policy calls
     tool_call_id: of a tool's result, where an agent asks for answers: the call
     is_error: of a tool's result: the tool failed
-    is_invalid_tool_call: of an agent's call: its text contains a tool call
-    has_malformed_thinking: of an agent's call: it has a thinking tag where none may be
-    routed_experts: of an agent's call, if its model server returns them: for each id, the experts that the model chose
     """
 
     role: str
@@ -107,9 +104,6 @@ class RowMessage(TypedDict):
     tool_calls: NotRequired[List[ToolCall]]
     tool_call_id: NotRequired[str]
     is_error: NotRequired[Literal[True]]
-    is_invalid_tool_call: NotRequired[bool]
-    has_malformed_thinking: NotRequired[bool]
-    routed_experts: NotRequired[List[Any]]
 
 
 class IdRun(TypedDict):
@@ -358,10 +352,10 @@ class RowColumns(TypedDict):
       differ); None: it has none
     timing: seconds
     extracted_answer: the last answer that the environment extracted from the policy's text
-    agent_result: of an agent's rollout: its last answer, parsed, without the tokens that ``message_log`` has
-    untokenized: of an agent's rollout without tokens: why ``message_log`` is empty
-    reward_shaping: of an agent's rollout whose environment has ``effort_levels`` or ``reward_penalties``: what they
-      made of its reward
+    agent_result: of a rollout that an agent of NeMo Gym played: its last answer
+    untokenized: of such a rollout without tokens: why ``message_log`` is empty
+    reward_shaping: of such a rollout whose environment has ``effort_levels`` or ``reward_penalties``: what they made of
+      its reward
     sequences: of a rollout whose agent asked for answers: its sequences but the main one, which is the row's
       ``message_log``. Each sampled token is in exactly one
     calls: of such a rollout: how often its agent asked

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { AgentSample } from '../../src/model/agent/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
-import type { ScriptedAgent } from '../fakes/scripted-agent.js';
 import { scriptedAgent } from '../fakes/scripted-agent.js';
 import { BATCH, REF, requestOf } from '../fakes/temporary-store.js';
 
@@ -16,28 +16,32 @@ const sample = {
   extra_env_info: { agent: 'a', task_index: 3, rollout_index: 0, row: ROW },
 };
 
-async function benchOf(
-  t: TestContext,
-  sampling: 'row' | 'request' = 'row',
-): Promise<Bench & { agent: ScriptedAgent }> {
-  const agent = scriptedAgent([{}]);
-  const { agent: servers } = agent.environment;
-  assert.ok(servers !== undefined);
-  servers.sampling = sampling;
-  const environments = { task: agent.environment };
-  return { ...(await activityBench(t, { environments, plays_on: true })), agent };
+/** `sent`: the rows that its agent is given. */
+type RowBench = Bench & { sent: string[] };
+
+async function benchOf(t: TestContext, sampling: 'row' | 'request' = 'row'): Promise<RowBench> {
+  const { environment } = scriptedAgent([{}]);
+  const { program } = environment;
+  assert.ok(program !== undefined);
+  const sent: string[] = [];
+  const start: typeof program.start = (run, how) => {
+    sent.push(AgentSample.parse(how.task.metadata).row);
+    return program.start(run, how);
+  };
+  const task = { ...environment, program: { ...program, rows: { sampling }, start } };
+  return { ...(await activityBench(t, { environments: { task }, plays_on: true })), sent };
 }
 
 type Stored = Parameters<Bench['store']['createBatch']>[0]['request'];
 
-/** The body of the rollout's request. */
+/** The row of the rollout's run. */
 async function sentTo(
-  { agent, store, result }: Bench & { agent: ScriptedAgent },
+  { sent, store, result }: RowBench,
   { request, ...place }: { request: Stored; row?: number; repeat?: number },
 ): Promise<string | undefined> {
   await store.createBatch({ batch_id: BATCH, request, samples: [JSON.stringify(sample)] });
   await result('openRollout', { ...REF, ...place });
-  return agent.requests[0]?.body;
+  return sent[0];
 }
 
 describe('an agent is sent', () => {

@@ -28,7 +28,8 @@ async function fillJournal(succeeded: () => void): Promise<void> {
 async function fillWithAnswer(succeeded: () => void): Promise<void> {
   const lines = author('ignored');
   const journal = await store.claim(REF, { activity: 'playTurns' });
-  await journal.append(entryOf(lines.run()));
+  await journal.append(entryOf(lines.start({ plays: 'agent', prompt: [] })));
+  await journal.append(entryOf(lines.life()));
   try {
     await journal.append(entryOf(lines.result({ text: 'x'.repeat(1_000_000) })));
   } catch (error) {

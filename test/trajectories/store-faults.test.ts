@@ -112,8 +112,8 @@ describe('a disk that fills up', () => {
     const { count, type, message } = fillDisk(root, 'answer');
     assert.deepEqual([count, type], [1, 'StoreFault']);
     assert.match(message, /: wrote \d+ of \d+ bytes: the disk is full or failing$/);
-    const { agent, faults } = await store.readTrajectory(REF);
-    assert.deepEqual([agent.attempts, faults], [0, { StoreFault: 1 }]);
+    const { lives, faults } = await store.readTrajectory(REF);
+    assert.deepEqual([lives.length, lives[0]?.result, faults], [1, null, { StoreFault: 1 }]);
   });
 
   test('while rows are closed is a fault that names them and their batch', async (t) => {

@@ -36,7 +36,7 @@ export type AgentOutcome =
 
 /** null: the rollout has not ended. */
 export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
-  const { end, lives, standing } = trajectory;
+  const { end, lives, run_fault } = trajectory;
   if (end === null) return null;
   const { at } = end;
   const since = sentAgainAt(trajectory);
@@ -61,9 +61,8 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
     message: end.failure?.message ?? 'the rollout failed',
   } as const;
   if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
-  const fault = lastFault(standing);
-  if (fault?.failure_class !== undefined) {
-    const { failure_class, status = null, type, message } = fault;
+  if (run_fault?.failure_class !== undefined) {
+    const { failure_class, status = null, type, message } = run_fault;
     return { ...failure, failure_class, status, type, message, text: result?.text ?? null };
   }
   if (result === null) return { ...failure, failure_class: 'agent_request_failed' };
@@ -73,6 +72,15 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
   if (isNoRow && failure_class === null && persist)
     return { kind: 'result', at, attempt, text, since };
   return { ...failure, failure_class, terminal, persist, text };
+}
+
+/** Why it is not sent to its agent yet: the server is not there, or takes no runs. null: it was sent. */
+export function absenceOf({ standing }: Pick<Trajectory, 'standing'>): string | null {
+  const fault = lastFault(standing);
+  if (fault?.type !== 'EnvironmentUnavailable') return null;
+  // A run that failed is played again after a pause: its agent is there.
+  const isOfRun = fault.failure_class !== undefined && fault.uncounted !== true;
+  return isOfRun ? null : fault.message;
 }
 
 /** A life that was lost was none of the row's attempts, so that the next one has its index. */

@@ -1,7 +1,6 @@
 import { describeError } from '../../../src/platform/errors.js';
 import type { AgentOutcome } from './agent-outcome.js';
-import { agentOutcomeOf, attemptOf } from './agent-outcome.js';
-import { lastFault } from '../../../src/model/journal/standing.js';
+import { absenceOf, agentOutcomeOf, attemptOf } from './agent-outcome.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
@@ -128,7 +127,7 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
   const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
     const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
     const outcome = agentOutcomeOf(trajectory);
-    const { lives, start, standing } = trajectory;
+    const { lives, start } = trajectory;
     if (lives.length > 0) tried.set(rolloutName(row.key), attemptOf(trajectory));
     if (outcome !== null) {
       running.delete(index);
@@ -139,7 +138,7 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
     // Before its first run it waits for its agent.
     const since = lives.at(-1)?.line.at ?? start?.at;
     const attempt = lives.length > 0 ? attemptOf(trajectory) : row.attempt_index;
-    const waiting = lastFault(standing)?.message ?? null;
+    const waiting = absenceOf(trajectory);
     if (since !== undefined) running.set(index, { row, since, attempt, waiting });
     return null;
   };

@@ -1,6 +1,8 @@
+import type { JournalLine, LineOf } from '../../../src/model/journal.js';
+import { failedLives } from '../../../src/model/journal/calls.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import { parseJson, isObject, numberOf } from '../../json/exact.js';
-import { SETTINGS } from '../../../test/fakes/journal-lines.js';
+import { author, entryOf, gymLife } from '../../../test/fakes/journal-lines.js';
 
 /** How a row that an agent plays ends, as its journal says it. */
 export type Ending =
@@ -15,7 +17,9 @@ export type Ending =
   /** It still plays. */
   | null;
 
-/** Plays rows into journals as a worker does, one line after the other. */
+const by = author('test');
+
+/** Plays rows into journals as a worker does, one life after the other. */
 export function agentJournals(
   store: TrajectoryStore,
   {
@@ -27,106 +31,71 @@ export function agentJournals(
     before?: (row: number) => number;
   },
 ) {
-  const attempts = new Map<number, number>();
+  const begun = new Set<number>();
   return async (row: number, ending: Ending): Promise<void> => {
-    const runs = attempts.get(row) ?? 0;
-    const attempt = before(row) + runs;
-    attempts.set(row, runs + 1);
-    const reopen = runs > 0;
-    const journal = await store.claim({ batch_id, row, repeat: 0 }, { activity: 'test', reopen });
-    await journal.append({
-      kind: 'start',
-      schema_version: 1,
-      task_name: 'nemo_gym',
-      plays: 'agent',
-      settings: SETTINGS,
-      prompt: [],
-      extra_env_info: { agent: 'ag', task_index: 0, rollout_index: 0, row: '{}' },
-    });
-    if (ending !== null && 'absent' in ending) {
-      const fault = {
-        kind: 'fault',
-        turn: 0,
-        type: 'EnvironmentUnavailable',
-        replica: null,
-      } as const;
-      await journal.append({ ...fault, message: ending.absent });
-      await journal.commit();
-      await journal.release();
-      return;
-    }
-    await journal.append({ kind: 'run', attempt, agent: 'ag', url: 'http://127.0.0.1:1' });
-    if (ending !== null) {
-      const end = 'text' in ending ? await answered(ending) : ended(ending);
-      if ('unscored' in ending) {
-        const none = {
-          reward: null,
-          failure_class: null,
-          terminal: false,
-          persist: true,
-          usage: null,
-        };
-        await journal.append({ kind: 'result', attempt, text: ending.unscored, ...none, run_s: 0 });
-        await journal.append({
-          kind: 'fault',
-          turn: 0,
-          type: 'EnvironmentRejected',
-          message: 'reward: expected a finite number',
-          replica: null,
-          failure_class: 'agent_run_error',
-        });
-      }
-      if ('status' in ending) {
-        await journal.append({
-          kind: 'fault',
-          turn: 0,
-          type: 'EnvironmentRejected',
-          message: `POST /run answered ${ending.status}`,
-          replica: null,
-          failure_class: 'agent_run_error',
-          status: ending.status,
-        });
-      }
-      await journal.append({
-        kind: 'end',
-        stop_reason: end,
-        totals: { turn_count: 0, total_reward: 0, total_tokens: 0 },
-        failure:
-          end === 'terminated' || end === 'cancelled' || end === 'stopped'
-            ? null
-            : { type: 'EnvironmentRejected', message: 'POST /run failed', turn: 0 },
-      });
-    }
+    const ref = { batch_id, row, repeat: 0 };
+    const journal = await store.claim(ref, { activity: 'test', reopen: begun.has(row) });
+    begun.add(row);
+    const { lives } = journal.trajectory;
+    const attempt_index = before(row);
+    const extra_env_info = { ...{ agent: 'ag', task_index: 0, rollout_index: 0 }, attempt_index };
+    const attempt = attempt_index + failedLives({ lives, forgiven: 0 }).length;
+    const lines = [
+      by.start({ plays: 'agent', prompt: [], extra_env_info: { ...extra_env_info, row: '{}' } }),
+      ...linesOf(ending, { life: lives.length + 1, attempt }),
+    ];
+    for (const line of lines) await journal.append(entryOf(line));
     await journal.commit();
     await journal.release();
-
-    async function answered({
-      text,
-      reward,
-    }: {
-      text: string;
-      reward?: number;
-    }): Promise<'terminated' | 'failed'> {
-      const value = reward === undefined ? parseJson(text) : null;
-      const answer = isObject(value) ? value : {};
-      const failure_class = answer['_ng_failure_class'] ?? null;
-      const persist = answer['_ng_no_persist'] !== true;
-      await journal.append({
-        kind: 'result',
-        attempt,
-        text,
-        reward: reward ?? numberOf(answer['reward']),
-        failure_class: typeof failure_class === 'string' ? failure_class : null,
-        terminal: answer['_ng_failure_terminal'] === true,
-        persist,
-        usage: null,
-        run_s: 0,
-      });
-      return failure_class === null && persist ? 'terminated' : 'failed';
-    }
   };
 }
 
-const ended = (
-  ending: Exclude<Ending, null | { text: string; reward?: number } | { absent: string }>,
-) => ('reason' in ending ? ending.reason : 'failed');
+interface Place {
+  life: number;
+  attempt: number;
+}
+
+function linesOf(ending: Ending, { life, attempt }: Place): JournalLine[] {
+  const begins = by.life({ life });
+  if (ending === null) return [begins];
+  if ('absent' in ending)
+    return [by.fault({ type: 'EnvironmentUnavailable', message: ending.absent })];
+  if ('reason' in ending) {
+    const { reason } = ending;
+    return [begins, by.end({ stop_reason: reason, failure: reason === 'timeout' ? FAILED : null })];
+  }
+  if ('status' in ending) {
+    const { status } = ending;
+    const fault = faultOf({ message: `POST /run answered ${status}`, status });
+    return [begins, by.exit({ life, code: 1 }), fault, failed];
+  }
+  if ('unscored' in ending) {
+    const fault = faultOf({ message: 'reward: expected a finite number' });
+    const answered = { attempt, text: ending.unscored, reward: null };
+    return [...gymLife(by, { life, code: 1, ...answered }), fault, failed];
+  }
+  const answer = answerOf(ending);
+  const counts = answer.failure_class === null && answer.persist;
+  const lived = gymLife(by, { life, code: counts ? 0 : 1, attempt, ...answer });
+  if (!counts) return [...lived, by.fault({ type: 'AgentFailed' }), failed];
+  return [...lived, by.observation({ reward: answer.reward ?? 0, terminated: true }), by.end()];
+}
+
+const FAILED = { type: 'EnvironmentRejected', message: 'POST /run failed', turn: 0 };
+const failed = by.end({ stop_reason: 'failed', failure: FAILED });
+
+const faultOf = (fault: Pick<LineOf<'fault'>, 'message' | 'status'>): LineOf<'fault'> =>
+  by.fault({ type: 'EnvironmentRejected', failure_class: 'agent_run_error', ...fault });
+
+function answerOf({ text, reward }: { text: string; reward?: number }) {
+  const value = reward === undefined ? parseJson(text) : null;
+  const answer = isObject(value) ? value : {};
+  const failure_class = answer['_ng_failure_class'] ?? null;
+  return {
+    text,
+    reward: reward ?? numberOf(answer['reward']),
+    failure_class: typeof failure_class === 'string' ? failure_class : null,
+    terminal: answer['_ng_failure_terminal'] === true,
+    persist: answer['_ng_no_persist'] !== true,
+  };
+}

@@ -30,7 +30,7 @@ async function startBed(t: TestContext, batchId: string) {
     task_queue: 'absent',
     name: 'worker',
     generation: {},
-    environments: { nemo_gym: { kind: 'gym_agent', agents } },
+    environments: { nemo_gym: { kind: 'gym_agent', agents, model_server: 'own' } },
   });
   const start = (): CollectProcess => {
     const collecting = startCollect({

@@ -32,8 +32,8 @@ test(`${ROWS} rows, ${REPEATS} times each, with agent server and worker killed $
   const config = stack.settings('collect', {
     generation: {},
     environments: {
-      faulty: { kind: 'gym_agent', head_server: faulty.url },
-      calm: { kind: 'gym_agent', head_server: calm.url },
+      faulty: { kind: 'gym_agent', head_server: faulty.url, model_server: 'own' },
+      calm: { kind: 'gym_agent', head_server: calm.url, model_server: 'own' },
     },
     worker: { heartbeat_timeout: '2s' },
   });
@@ -53,7 +53,7 @@ test(`${ROWS} rows, ${REPEATS} times each, with agent server and worker killed $
         `+num_repeats=${REPEATS}`,
         '+num_samples_in_parallel=24',
       ],
-      // Each kill costs every row that plays an attempt; none is to run out of them here.
+      // Each kill of the server costs every row that plays an attempt; none is to run out of them here.
       env: { NEMO_GYM_MAX_ROLLOUT_ATTEMPTS: '15' },
     });
   const total = ROWS * REPEATS;

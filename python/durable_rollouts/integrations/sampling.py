@@ -4,7 +4,6 @@ adapters (docs/training-data.md has it as a table).
 
 from __future__ import annotations
 
-import json
 from typing import Any, Iterable, Mapping
 
 from ..columns import present
@@ -49,7 +48,7 @@ def check_sampling(generation: Mapping[str, Any], temperature: float, *, where: 
 
 def check_rows(rows: Iterable[Row], temperature: float) -> None:
     """What only the rows say. Raises ``ValueError``, naming the rollout, for raw logprobs beside another temperature than 1,
-    for an agent that asked for a structure, and for a NeMo Gym agent whose own sampling is another.
+    and for an agent that asked for a structure.
     """
     for row in rows:
         if present(row, "logprobs_mode") == "raw" and temperature != 1:
@@ -63,11 +62,3 @@ def check_rows(rows: Iterable[Row], temperature: float) -> None:
                 f"{row['rollout_id']}: structured_calls: expected none, since the loss has no such masks, got {structured}: "
                 "structured: refuse of its environment"
             )
-        if present(row, "agent_result") is not None:
-            check_sampling({"temperature": temperature, **_of_agent(row)}, temperature, where=f"{row['rollout_id']}: responses_create_params.")
-
-
-def _of_agent(row: Row) -> Mapping[str, Any]:
-    """What its row asks of the model server. What it does not name, nobody here knows (``logprobs_mode`` is unknown)."""
-    params = json.loads(row["extra_env_info"].get("row", "{}")).get("responses_create_params") or {}
-    return {name: params[name] for name in ("temperature", "top_p") if params.get(name) is not None}

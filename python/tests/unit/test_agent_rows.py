@@ -1,14 +1,14 @@
-"""Rows of kind gym_agent with tokens: what a batch before servers of a real NeMo Gym wrote.
+"""Rows of kind gym_agent, whose calls the gateway answered.
 
-They are of test/interop/nemo-gym.test.ts, without most of `agent_result`: two rollouts of one task, whose agent makes one
-call of its model, and one with a tool call. Its model has characters for tokens, and marks where a message begins and
-ends, so what it generated can be read from the ids alone. The n-th logprob of each call is -((n % 7) + 1) / 8.
+What was asked is of servers of a real NeMo Gym: two rollouts of one task, whose agent makes one call of its model, and one
+with a tool call. The model has characters for tokens, and marks where a message begins and ends, so what it generated can
+be read from the ids alone. The n-th logprob of each call is -((n % 7) + 1) / 8, and its version is 7. `agent_result` has
+the reward alone.
 """
 
 import json
 import re
 import unittest
-import warnings
 from pathlib import Path
 
 from durable_rollouts import to_arrays
@@ -17,13 +17,11 @@ with Path(__file__).with_name("gym_agent_rows.jsonl").open(encoding="utf-8") as 
     ROWS = [json.loads(line) for line in lines]
 
 GENERATED = re.compile("\x02assistant\n([^\x03]*\x03)")
-UNTOKENIZED = "NeMo Gym returned a result with no generation data: expected an item with generation_token_ids"
+UNTOKENIZED = "expected calls of its agent that this policy answered, got none"
 
 
 def arrays_of(rows):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return to_arrays(rows, pad_id=7)
+    return to_arrays(rows, pad_id=7)
 
 
 class RowsOfAgents(unittest.TestCase):
@@ -53,14 +51,11 @@ class RowsOfAgents(unittest.TestCase):
         others = [{**row, "batch_id": "another"} for row in ROWS]
         self.assertEqual(arrays_of([*ROWS, *others]).group_ids.tolist(), [0, 0, 1, 2, 2, 3])
 
-    def test_have_the_reward_of_their_agent_and_no_version(self):
+    def test_have_the_reward_of_their_agent_and_the_version_of_each_sampled_token(self):
         arrays = arrays_of([{**row, "total_reward": n / 2} for n, row in enumerate(ROWS)])
         self.assertEqual(arrays.rewards.tolist(), [0, 0.5, 1])
-        self.assertEqual(set(arrays.versions.flatten().tolist()), {-1})
-
-    def test_warn_since_no_agent_says_the_mode_of_its_logprobs(self):
-        with self.assertWarnsRegex(UserWarning, "logprobs_mode of 3 of 3 rollouts is unknown"):
-            to_arrays(ROWS)
+        expected = [[7 if trains else -1 for trains in row] for row in arrays.loss_mask.tolist()]
+        self.assertEqual(arrays.versions.tolist(), expected)
 
     def test_that_were_shown_a_picture_are_refused(self):
         shown = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}
@@ -74,7 +69,7 @@ class RowsOfAgents(unittest.TestCase):
 
     def test_without_tokens_are_refused_with_what_the_row_says_of_it(self):
         for usage in (0, 23):
-            nothing = {"message_log": [], "prompt_tokens": 0, "policy_versions": [], "assistant_tokens": usage}
+            nothing = {"message_log": [], "prompt_tokens": 0, "policy_versions": [], "segments": [], "train_mask": [], "assistant_tokens": usage}
             bare = {**ROWS[0], **nothing, "untokenized": UNTOKENIZED}
             with self.assertRaisesRegex(ValueError, rf"^{bare['rollout_id']}: expected tokens, got none .*{UNTOKENIZED}"):
                 arrays_of([*ROWS, bare])

@@ -18,6 +18,8 @@ export interface Calls {
   materials: Map<string, LineOf<'material'>>;
   /** Requests that got no call. */
   refused: LineOf<'refused'>[];
+  /** How the last run failed, or could not begin, at an agent of NeMo Gym. */
+  run_fault: LineOf<'fault'> | null;
   /** What the environment says of the whole rollout, behind the agent's end. */
   verdict: LineOf<'observation'> | null;
 }
@@ -58,6 +60,7 @@ export const noCalls = (): Calls => ({
   forgiven: 0,
   materials: new Map(),
   refused: [],
+  run_fault: null,
   verdict: null,
 });
 
@@ -69,7 +72,7 @@ interface Folded extends Calls {
 }
 
 type CallsLine = LineOf<
-  'life' | 'material' | 'call' | 'answer' | 'served' | 'refused' | 'result' | 'exit'
+  'life' | 'material' | 'call' | 'answer' | 'served' | 'refused' | 'result' | 'exit' | 'fault'
 >;
 
 /** A line that does not fit those before it is ignored, as everywhere. */
@@ -79,8 +82,9 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
   const life = lives.at(-1);
   switch (line.kind) {
     case 'life':
-      if (line.life === lives.length + 1)
-        lives.push({ line, result: null, exit: null, refusal: null });
+      if (line.life !== lives.length + 1) break;
+      lives.push({ line, result: null, exit: null, refusal: null });
+      folded.run_fault = null;
       break;
     case 'material':
       if (!materials.has(line.hash)) materials.set(line.hash, line);
@@ -111,6 +115,9 @@ export function applyToCalls(folded: Folded, line: CallsLine): void {
       break;
     case 'exit':
       if (isOf(life, line)) life.exit = line;
+      break;
+    case 'fault':
+      if (line.failure_class !== undefined && line.uncounted !== true) folded.run_fault = line;
       break;
   }
 }

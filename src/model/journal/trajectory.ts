@@ -132,6 +132,7 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
       applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
       trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
       applyFault(trajectory, line);
+      applyToCalls(trajectory, line);
       break;
     case 'end':
       trajectory.end = line;
