@@ -100,7 +100,7 @@ export function parallelOf({
   max_resident_rollout_tasks: tasks,
 }: Pick<RolloutCollectionConfig, 'num_samples_in_parallel' | 'max_resident_rollout_tasks'>):
   number | null {
-  const limits = [samples, tasks].filter((limit) => limit !== null && limit !== 0);
+  const limits = [samples, tasks].flatMap((limit) => (limit === null || limit === 0 ? [] : limit));
   return limits.length === 0 ? null : Math.min(...limits);
 }
 
