@@ -21,13 +21,14 @@ const EVERYWHERE: Flags = {
   '-v': { meaning: 'verbose' },
 };
 
-/** `gym eval run` (upstream's cli/main.py at 07d6b0d). */
+/** `gym eval run` (upstream's cli/main.py at 07d6b0d, and what release 0.7 has added). */
 export const RUN_FLAGS: Flags = {
   ...EVERYWHERE,
   '--benchmark': { meaning: 'asset' },
   '--environment': { meaning: 'asset' },
   '--resources-server': { meaning: 'asset' },
   '--model-type': { meaning: 'asset' },
+  '--agent-type': { meaning: 'asset' },
   '--search-dir': { meaning: 'search-dir' },
   '--no-serve': { meaning: 'no-serve' },
   '--resume': yes('resume_from_cache'),
@@ -50,6 +51,11 @@ export const RUN_FLAGS: Flags = {
   '--top-p': value('responses_create_params.top_p'),
   '--max-output-tokens': value('responses_create_params.max_output_tokens'),
   '--disable-aggregation': yes('disable_aggregation'),
+  '--allow-unsupported-pairing': yes('allow_unsupported_pairing'),
+  '--interleave-repeats': yes('interleave_repeats'),
+  '--no-health-check': yes('disable_health_check'),
+  '--health-check-workers': value('health_check_workers'),
+  '--health-check-ignore': text('health_check_ignored_checks'),
 };
 
 export const AGGREGATE_FLAGS: Flags = {
@@ -75,6 +81,8 @@ export interface CommandLine {
   assets: [kind: string, name: string][];
   /** `--config`: files of Gym's, or this project's temporal.yaml. */
   configs: string[];
+  /** `--no-serve`: no server is started. */
+  no_serve: boolean;
   /** Our own options, by name without dashes. */
   own: Partial<Record<string, string>>;
 }
@@ -89,7 +97,14 @@ export function readCommandLine(
 ): CommandLine {
   const known: Flags = { ...flags };
   for (const name of own) known[`--${name}`] = { meaning: 'own' };
-  const line: CommandLine = { overrides: [], search_dirs: [], assets: [], configs: [], own: {} };
+  const line: CommandLine = {
+    overrides: [],
+    search_dirs: [],
+    assets: [],
+    configs: [],
+    no_serve: false,
+    own: {},
+  };
   const plain: string[] = [];
   const rest = [...args];
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
@@ -121,6 +136,7 @@ function readFlag(
   const bare = name.replace(/^-+/, '');
   if ('field' in flag) line.overrides.push(`+${flag.field}=${given(flag.takes, take)}`);
   else if (flag.meaning === 'own') line.own[bare] = take();
+  else if (flag.meaning === 'no-serve') line.no_serve = true;
   else if (flag.meaning === 'config') line.configs.push(take());
   else if (flag.meaning === 'search-dir') line.search_dirs.push(take());
   else if (flag.meaning === 'asset') line.assets.push([bare, take()]);
