@@ -48,13 +48,17 @@ ${fieldsUsage(RolloutCollectionConfig, RUN_FLAGS)}`,
 
 Collects rollouts for the datasets of a split (train, validation, benchmark) that the agents of Gym's configuration files have:
 the arguments and files of \`ng_e2e_collect_rollouts\` and \`gym eval run\`, such as
-  temporal-rollout collect-e2e --serve-command "gym env start '+config_paths=[env.yaml,model.yaml]'" \\
-    '+config_paths=[env.yaml,model.yaml]' +split=validation +output_jsonl_fpath=out/results.jsonl
-Rows go to out/results/preprocessed_datasets/validation.jsonl, their statistics to validation_metrics.json beside it. Files
-that are missing are named, with how to get them, not downloaded. The head server (+head_server={host: H, port: P}, default
-127.0.0.1:11000) and every server that it knows must answer.
+  temporal-rollout collect-e2e --benchmark aime24 --model-type vllm_model --split benchmark -o out/results.jsonl
+  temporal-rollout collect-e2e '+config_paths=[env.yaml,model.yaml]' +split=validation +output_jsonl_fpath=out/results.jsonl
+Rows go to out/results/preprocessed_datasets/validation.jsonl, their statistics to validation_metrics.json beside it. A
+benchmark's prepare script is run, without a network, where Gym is installed (its \`gym\` is on the PATH, or in the .venv of
+this folder or of a search directory); log: out/results/prepare.log. Files that are still missing are named, with how to
+get them, not downloaded. Servers that answer are used: the head server (+head_server={host: H, port: P}, default
+127.0.0.1:11000) and every server that it knows. Where none answer, they are started; log: out/results/servers.log. They
+end with this command.
 
---serve-command TEXT  starts the servers, by bash, where none answer; log: out/results/servers.log. They end with this
+--serve-command TEXT  starts the servers, by bash; default: the installed \`gym env start\` with the same arguments
+--no-serve            starts none
 --serve-timeout 30m   time for all of them to answer
 Every option of temporal-rollout collect.
 

@@ -20,11 +20,12 @@ import {
   withSearchDirs,
 } from './flags.js';
 import { loadGymConfig } from './global-config.js';
+import { findInstallation } from './installation.js';
 import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
 import { pickFields } from './pick-fields.js';
 import { reprOf } from '../python/repr.js';
 import type { Places } from './search-roots.js';
-import { resolveUnderRoots, searchRoots } from './search-roots.js';
+import { INSTALLED, resolveUnderRoots, searchRoots } from './search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import { parseYaml } from './yaml-text.js';
 import { textOf } from '../../src/platform/utf8-text.js';
@@ -45,6 +46,11 @@ export interface ParsedCommand<T> {
   gym: JsonObject;
   /** Where files are looked up, search directories included. */
   places: Places;
+  /** The arguments in Hydra's form, with all configuration files: what Gym's own commands take. */
+  overrides: string[];
+  no_serve: boolean;
+  /** Gym's program on this machine; null: there is none. */
+  program: string | null;
   /** The command's own options, as given. */
   own: Partial<Record<string, string>>;
   /** Messages to print before the work starts. */
@@ -113,7 +119,9 @@ async function understood<T extends z.ZodObject>(
   { flags, schema, params_as_written = false }: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {
   const line = readCommandLine(args, { flags, own });
-  const places = { cwd, env: withSearchDirs(env, line.search_dirs) };
+  const given = { cwd, env: withSearchDirs(env, line.search_dirs) };
+  const { program = null, root = null } = (await findInstallation(given)) ?? {};
+  const places = root === null ? given : { cwd, env: { [INSTALLED]: root, ...given.env } };
   const { deployment, gym_configs } = await sortConfigs(line.configs, places);
   const files = [...gym_configs];
   for (const asset of line.assets) files.push(await assetConfig(asset, places));
@@ -125,6 +133,9 @@ async function understood<T extends z.ZodObject>(
     head_server: headServerOf(gym.config),
     gym: gym.config,
     places,
+    overrides,
+    no_serve: line.no_serve,
+    program,
     own: deployment === null ? line.own : { ...line.own, config: deployment },
     notes,
   };
@@ -202,6 +213,7 @@ const ASSET_KINDS: Partial<Record<string, AssetKind>> = {
   benchmark: { folder: 'benchmarks', configs: '', flavor: 'config' },
   environment: { folder: 'environments', configs: '', flavor: 'config' },
   'resources-server': { folder: 'resources_servers', configs: 'configs', flavor: null },
+  'agent-type': { folder: 'responses_api_agents', configs: 'configs', flavor: null },
   'model-type': { folder: 'responses_api_models', configs: 'configs', flavor: null },
 };
 
@@ -224,6 +236,6 @@ async function assetConfig(
       searchRoots(places)
         .map((root) => `  - ${root}`)
         .join('\n') +
-      '\nConfigs that come with Gym are found from its checkout, or with its directory as --search-dir.',
+      '\nConfigs that come with Gym are found from its checkout, where its `gym` is on the PATH, or with its directory as --search-dir.',
   );
 }

@@ -76,7 +76,7 @@ async function loadEntry(entry: string, places: Places): Promise<JsonObject> {
       searched.map((place) => `  - ${place}\n`).join('') +
       'Check the path is spelled correctly and is relative to your working directory or an extra root ' +
       '(NEMO_GYM_EXTRA_ROOTS / --search-dir). Configs that come with Gym are found from its checkout, ' +
-      'or with its directory as an extra root.',
+      'where its `gym` is on the PATH, or with its directory as an extra root.',
   );
 }
 

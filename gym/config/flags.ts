@@ -35,6 +35,7 @@ export const RUN_FLAGS: Flags = {
   '--environment': { meaning: 'asset' },
   '--resources-server': { meaning: 'asset' },
   '--model-type': { meaning: 'asset' },
+  '--agent-type': { meaning: 'asset' },
   '--search-dir': { meaning: 'search-dir' },
   '--no-serve': { meaning: 'no-serve' },
   '--resume': yes('resume_from_cache'),
@@ -86,6 +87,8 @@ export interface CommandLine {
   assets: [kind: string, name: string][];
   /** `--config`: files of Gym's, or this project's temporal.yaml. */
   configs: string[];
+  /** `--no-serve`: no server is started. */
+  no_serve: boolean;
   /** Our own options, by name without dashes. */
   own: Partial<Record<string, string>>;
 }
@@ -100,7 +103,14 @@ export function readCommandLine(
 ): CommandLine {
   const known: Flags = { ...flags };
   for (const name of own) known[`--${name}`] = { meaning: 'own' };
-  const line: CommandLine = { overrides: [], search_dirs: [], assets: [], configs: [], own: {} };
+  const line: CommandLine = {
+    overrides: [],
+    search_dirs: [],
+    assets: [],
+    configs: [],
+    no_serve: false,
+    own: {},
+  };
   const plain: string[] = [];
   const rest = [...args];
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
@@ -132,6 +142,7 @@ function readFlag(
   const bare = name.replace(/^-+/, '');
   if ('field' in flag) line.overrides.push(`+${flag.field}=${given(flag.takes, take)}`);
   else if (flag.meaning === 'own') line.own[bare] = take();
+  else if (flag.meaning === 'no-serve') line.no_serve = true;
   else if (flag.meaning === 'config') line.configs.push(take());
   else if (flag.meaning === 'search-dir') line.search_dirs.push(take());
   else if (flag.meaning === 'asset') line.assets.push([bare, take()]);

@@ -32,7 +32,8 @@ const WITHOUT_EFFECT = new Set(
   uv_venv_dir results_dir cache_dir _inherit_from _copy nemo_gym_log_dir verbose json query token_id_capture component_name skip_verification skip_verification_reward
   error_on_almost_servers should_download mode data_source output_dirpath overwrite_metrics_conflicts
   use_cached_prepared_benchmarks num_prepare_benchmark_processes prepare_script_args wandb_project wandb_name
-  wandb_api_key profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data`.split(
+  wandb_api_key profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data
+  allow_unsupported_pairing interleave_repeats disable_health_check health_check_workers health_check_ignored_checks require_complete`.split(
     /\s+/,
   ),
 );

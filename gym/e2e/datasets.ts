@@ -4,6 +4,8 @@ import { isObject, jsonNumber } from '../json/exact.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Text, Whole } from '../config/schemas.js';
 import { reprOf, strOf } from '../python/repr.js';
+import type { Places } from '../config/search-roots.js';
+import { howToDownload, hubPage, isHubName } from '../../src/platform/hub.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 
@@ -26,7 +28,9 @@ type Settings = z.infer<typeof Settings>;
 export interface Dataset extends Settings {
   /** The agent that plays its rows. */
   agent: string;
-  /** Gym's command that downloads the file; null: no source is given. */
+  /** The name of its file on the Hub; null: it is no single file there. */
+  hub: string | null;
+  /** The command that downloads the file; null: no source is given. */
   how_to_get: string | null;
   /** The whole entry as upstream writes it beside its metrics. */
   described: JsonObject;
@@ -36,9 +40,14 @@ export interface Dataset extends Settings {
  * The data sets of a split, agent by agent, in the order of the configuration. If the split has none, the error lists
  * what exists.
  */
-export function datasetsOf(gym: JsonObject, split: Split): Dataset[] {
+export function datasetsOf(
+  gym: JsonObject,
+  { split, env }: { split: Split; env: Places['env'] },
+): Dataset[] {
   const all = Object.entries(gym).flatMap(([agent, instance]) =>
-    entriesOf(instance).map((entry, index) => readEntry(entry, { agent, index })),
+    entriesOf(instance).map((entry, index) =>
+      readEntry(entry, { agent, index, env, config_paths: configPathsText(gym) }),
+    ),
   );
   const chosen = all.filter(({ type }) => type === split);
   if (chosen.length > 0) return chosen;
@@ -51,6 +60,13 @@ export function datasetsOf(gym: JsonObject, split: Split): Dataset[] {
   );
 }
 
+/** As an override of Gym's commands. */
+export function configPathsText(gym: JsonObject): string {
+  const paths = Array.isArray(gym['config_paths']) ? gym['config_paths'] : [];
+  const listed = paths.filter((file) => typeof file === 'string').join(',');
+  return `'+config_paths=[${listed}]'`;
+}
+
 /** The `datasets` of an agent's only implementation. */
 function entriesOf(instance: Json): Json[] {
   const kinds = isObject(instance) ? instance['responses_api_agents'] : undefined;
@@ -59,7 +75,14 @@ function entriesOf(instance: Json): Json[] {
   return Array.isArray(datasets) ? datasets : [];
 }
 
-function readEntry(entry: Json, { agent, index }: { agent: string; index: number }): Dataset {
+interface Entry {
+  agent: string;
+  index: number;
+  env: Places['env'];
+  config_paths: string;
+}
+
+function readEntry(entry: Json, { agent, index, ...hints }: Entry): Dataset {
   if (!isObject(entry))
     throw new Error(`dataset ${index} of ${agent}: expected an object, got ${reprOf(entry)}`);
   const parsed = Settings.safeParse(entry);
@@ -67,7 +90,8 @@ function readEntry(entry: Json, { agent, index }: { agent: string; index: number
     const { data } = parsed;
     const sources = sourcesOf(entry);
     const described = describedOf(data, { entry, sources });
-    return { ...data, agent, how_to_get: howToGet(data, sources), described };
+    const hub = hubNameOf(sources);
+    return { ...data, agent, hub, how_to_get: howToGet(data, { sources, hints }), described };
   }
   const problems = problemsOf(parsed.error, entry).map(({ where, what }) => `${where}: ${what}`);
   throw new Error(`dataset ${index} of ${agent}: ${problems.join('; ')}`);
@@ -111,16 +135,31 @@ function describedOf(
   return { name, type, jsonl_fpath, num_repeats: repeats, ...from, license };
 }
 
-function howToGet(settings: Settings, { gitlab, huggingface: hub }: Sources): string | null {
+/** A repository has the name of its owner before its own. */
+const REPOSITORY = /^(?!datasets\/|spaces\/)[\w.-]+\/[\w.-]+$/;
+
+function hubNameOf({ huggingface }: Sources): string | null {
+  const { repo_id = null, artifact_fpath = null } = huggingface ?? {};
+  if (typeof repo_id !== 'string' || typeof artifact_fpath !== 'string') return null;
+  const isName = REPOSITORY.test(repo_id) && !artifact_fpath.split('/').includes('..');
+  return isName ? `hf://datasets/${repo_id}/${artifact_fpath}` : null;
+}
+
+type Hints = Pick<Entry, 'env' | 'config_paths'>;
+
+function howToGet(settings: Settings, { sources, hints }: { sources: Sources; hints: Hints }) {
+  if (isHubName(settings.jsonl_fpath)) return howToDownload(settings.jsonl_fpath, hints.env);
   const to = `+output_fpath=${settings.jsonl_fpath}`;
-  if (hub !== null) {
-    const artifact = hub['artifact_fpath'] ?? null;
-    const which =
-      artifact === null ? `+split=${settings.type}` : `+artifact_fpath=${strOf(artifact)}`;
-    const repo = strOf(hub['repo_id'] ?? null);
-    const page = `https://huggingface.co/datasets/${repo}`;
-    const at = artifact === null ? page : `${page}/resolve/main/${strOf(artifact)}`;
-    return `gym dataset download +repo_id=${repo} ${which} ${to} (or from ${at})`;
+  const { gitlab, huggingface } = sources;
+  if (huggingface !== null) {
+    const repo = strOf(huggingface['repo_id'] ?? null);
+    const artifact = huggingface['artifact_fpath'] ?? null;
+    const file = artifact === null ? null : strOf(artifact);
+    const which = file === null ? `+split=${settings.type}` : `+artifact_fpath=${file}`;
+    const hub = hubNameOf(sources);
+    const or = hub === null ? '' : `or by: ${howToDownload(hub, hints.env)}; `;
+    const page = hubPage(repo, { file, env: hints.env });
+    return `gym dataset download +repo_id=${repo} ${which} ${to} (${or}or from ${page})`;
   }
   if (gitlab !== null) {
     const given = ['dataset_name', 'version', 'artifact_fpath'].map(
@@ -129,5 +168,5 @@ function howToGet(settings: Settings, { gitlab, huggingface: hub }: Sources): st
     return `gym dataset download --storage gitlab ${given.join(' ')} ${to}`;
   }
   if (settings.prepare_script === null) return null;
-  return `gym eval prepare '+config_paths=[…]' (it runs ${settings.prepare_script})`;
+  return `gym eval prepare ${hints.config_paths} (it runs ${settings.prepare_script})`;
 }

@@ -17,11 +17,14 @@ import { exists } from '../../src/platform/files.js';
 import type { DataMetrics } from './data-metrics.js';
 import { createDataMetrics } from './data-metrics.js';
 import type { Dataset } from './datasets.js';
+import { rowsOf } from './rows-file.js';
 
 export interface Preparation extends Places {
   datasets: Dataset[];
   /** The output file. */
   file: string;
+  /** What went wrong when their scripts were run; null: nothing did, or none was. */
+  tried: string | null;
   say: (text: string) => void;
   signal: AbortSignal;
 }
@@ -34,11 +37,12 @@ export interface Preparation extends Places {
 export async function prepareData({
   datasets,
   file,
+  tried,
   say,
   signal,
   ...places
 }: Preparation): Promise<void> {
-  await refuseMissing(datasets, places);
+  await refuseMissing(datasets, { tried, ...places });
   await mkdir(path.dirname(file), { recursive: true });
   const metrics = createDataMetrics();
   await writeNewFile(file, async (out) => {
@@ -59,25 +63,29 @@ export async function prepareData({
 }
 
 /** One error for all of them, before anything is written or started. */
-async function refuseMissing(datasets: Dataset[], places: Places): Promise<void> {
+async function refuseMissing(
+  datasets: Dataset[],
+  { tried, ...places }: Places & Pick<Preparation, 'tried'>,
+): Promise<void> {
   const missing: string[] = [];
-  const need = async (given: string, what: string): Promise<void> => {
-    const file = await resolveUnderRoots(given, places);
+  const need = async (file: string, what: string): Promise<void> => {
     if (!(await exists(file))) missing.push(`  - ${file}: ${what}`);
   };
   for (const dataset of datasets) {
-    const { name, agent, jsonl_fpath, how_to_get } = dataset;
+    const { name, agent, how_to_get } = dataset;
     const get = how_to_get === null ? 'put it there' : `get it by: ${how_to_get}`;
-    await need(jsonl_fpath, `dataset ${name} of ${agent}; ${get}`);
+    await need(await rowsOf(dataset, places), `dataset ${name} of ${agent}; ${get}`);
     const prompt = promptOf(dataset);
     if (prompt !== null)
       await need(
-        prompt,
+        await resolveUnderRoots(prompt, places),
         `prompt of dataset ${name} of ${agent}; it comes with Gym: run in its checkout, or with --search-dir CHECKOUT`,
       );
   }
   if (missing.length === 0) return;
-  throw new Error(`data files are missing (nothing is downloaded here):\n${missing.join('\n')}`);
+  const listed = missing.join('\n');
+  const said = tried === null ? '' : `\n${tried}`;
+  throw new Error(`data files are missing (nothing is downloaded here):\n${listed}${said}`);
 }
 
 /** Only a benchmark's counts. */
@@ -96,8 +104,8 @@ async function writeRows(
   out: NewFile,
   { dataset, places, signal, metrics }: Writing,
 ): Promise<number> {
-  const { jsonl_fpath, num_repeats } = dataset;
-  const source = await resolveUnderRoots(jsonl_fpath, places);
+  const { num_repeats } = dataset;
+  const source = await rowsOf(dataset, places);
   const template = promptOf(dataset);
   const prompt = template === null ? null : await loadPrompt(template, places);
   let line = 0;

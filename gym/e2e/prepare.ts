@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Duration } from '../../src/model/durations.js';
-import { UsageError } from '../../src/platform/command.js';
+import { shellWord, UsageError } from '../../src/platform/command.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
 import type { JsonObject } from '../json/exact.js';
 import type { ParsedCommand } from '../config/collect-config.js';
@@ -8,8 +8,9 @@ import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../con
 import type { Places } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { Dataset } from './datasets.js';
-import { datasetsOf } from './datasets.js';
+import { configPathsText, datasetsOf } from './datasets.js';
 import { prepareData } from './prepare-data.js';
+import { runPrepareScripts } from './prepare-scripts.js';
 import { startServers } from './serve.js';
 import { allAnswer, describeServers, lookAtServers } from './servers.js';
 
@@ -31,9 +32,10 @@ export interface PreparedE2E {
  * it started.
  */
 export async function prepareE2E(
-  { config, head_server, places, gym, own }: ParsedCommand<E2ERolloutCollectionConfig>,
+  parsed: ParsedCommand<E2ERolloutCollectionConfig>,
   context: { signal: AbortSignal; say: (text: string) => void },
 ): Promise<PreparedE2E> {
+  const { config, head_server, places, gym, own } = parsed;
   const timeout = Duration.safeParse(own['serve-timeout'] ?? SERVE_TIMEOUT);
   if (!timeout.success) {
     throw new UsageError(`--serve-timeout: ${timeout.error.issues[0]?.message ?? ''}`);
@@ -43,14 +45,15 @@ export async function prepareE2E(
   const output = path.parse(path.resolve(places.cwd, config.output_jsonl_fpath));
   const folder = path.join(output.dir, output.name);
   const file = path.join(folder, 'preprocessed_datasets', `${split}.jsonl`);
-  const datasets = datasetsOf(gym, split);
-  await dataOf({ file, datasets, reuse }, { ...places, ...context });
+  const datasets = datasetsOf(gym, { split, env: places.env });
+  const log_file = path.join(folder, 'prepare.log');
+  await dataOf({ file, datasets, reuse, log_file, parsed }, { ...places, ...context });
   const stop = await serversFor({
     ...places,
     ...context,
     head_server: `http://${head_server.host}:${head_server.port}`,
     agents: [...new Set(datasets.map(({ agent }) => agent))],
-    command: own['serve-command'] ?? null,
+    serve: serveCommand(parsed),
     log_file: path.join(folder, 'servers.log'),
     timeout_ms: toMs(timeout.data),
     gym,
@@ -62,10 +65,38 @@ interface Data {
   file: string;
   datasets: Dataset[];
   reuse: E2ERolloutCollectionConfig['reuse_existing_data_preparation'];
+  /** Of scripts that prepare data. */
+  log_file: string;
+  parsed: Pick<ParsedCommand<unknown>, 'program' | 'overrides'>;
+}
+
+interface Serve {
+  command: string;
+  /** It, as people may read it. */
+  shown: string;
+}
+
+/** The user's command, or upstream's where Gym is installed; null: the servers must already run. */
+function serveCommand({
+  gym,
+  own,
+  overrides,
+  program,
+  no_serve,
+}: Omit<ParsedCommand<unknown>, 'config'>): Serve | null {
+  const given = own['serve-command'] ?? null;
+  if (no_serve) return null;
+  if (given !== null) return { command: given, shown: given };
+  if (program === null) return null;
+  return {
+    command: [program, 'env', 'start', ...overrides].map(shellWord).join(' '),
+    // Arguments may be keys of services.
+    shown: `gym env start ${configPathsText(gym)} …`,
+  };
 }
 
 async function dataOf(
-  { file, datasets, reuse }: Data,
+  { file, datasets, reuse, log_file, parsed: { program, overrides } }: Data,
   context: Places & { say: (text: string) => void; signal: AbortSignal },
 ): Promise<void> {
   const { say } = context;
@@ -80,14 +111,15 @@ async function dataOf(
       `Even though the \`reuse_existing_data_preparation=true\` flag was set, we will still do data preparation since the final input jsonl fpath \`${file}\` does not exist yet`,
     );
   }
-  await prepareData({ ...context, datasets, file });
+  const running = { ...context, datasets, program, overrides, log_file };
+  const tried = await runPrepareScripts(running);
+  await prepareData({ ...context, datasets, file, tried });
 }
 
 interface ServersWanted extends Places {
   head_server: string;
   agents: string[];
-  /** null: they must already run. */
-  command: string | null;
+  serve: Serve | null;
   log_file: string;
   timeout_ms: number;
   gym: JsonObject;
@@ -96,20 +128,15 @@ interface ServersWanted extends Places {
 }
 
 /** Servers that already answer are used as they are. */
-async function serversFor({
-  command,
-  gym,
-  ...wanted
-}: ServersWanted): Promise<() => Promise<void>> {
+async function serversFor({ serve, gym, ...wanted }: ServersWanted): Promise<() => Promise<void>> {
   const { head_server, say } = wanted;
   const seen = await lookAtServers(wanted);
   if (allAnswer(seen)) {
-    if (command !== null)
-      say(`Servers answer at ${head_server} already: the serve command is not run`);
+    if (serve !== null) say(`Servers answer at ${head_server} already: none is started`);
     return () => Promise.resolve();
   }
   const missing = describeServers(seen, head_server);
-  if (command === null) {
+  if (serve === null) {
     throw new Error(
       `${missing}. Start the servers, or have them started: --serve-command ${suggestion(gym)}`,
     );
@@ -119,11 +146,8 @@ async function serversFor({
       `${missing}. Other servers run there: stop them, or give another head_server.port`,
     );
   }
-  return await startServers({ ...wanted, command });
+  return await startServers({ ...wanted, ...serve });
 }
 
-function suggestion(gym: JsonObject): string {
-  const paths = Array.isArray(gym['config_paths']) ? gym['config_paths'] : [];
-  const listed = paths.filter((file) => typeof file === 'string').join(',');
-  return JSON.stringify(`gym env start '+config_paths=[${listed}]'`);
-}
+const suggestion = (gym: JsonObject): string =>
+  JSON.stringify(`gym env start ${configPathsText(gym)}`);

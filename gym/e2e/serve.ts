@@ -15,6 +15,8 @@ const LOG_LINES = 20;
 export interface Serving extends Places, ServersToCheck {
   /** A command for bash, for example `gym env start …`. */
   command: string;
+  /** It, as people may read it. */
+  shown: string;
   log_file: string;
   /** Time limit until all servers answer. */
   timeout_ms: number;
@@ -26,8 +28,8 @@ export interface Serving extends Places, ServersToCheck {
  * everything is stopped and it fails.
  */
 export async function startServers(serving: Serving): Promise<() => Promise<void>> {
-  const { command, cwd, env, log_file, say } = serving;
-  say(`Starting servers: ${command}\n  log: ${log_file}`);
+  const { command, shown, cwd, env, log_file, say } = serving;
+  say(`Starting servers: ${shown}\n  log: ${log_file}`);
   const child = await startChild({
     command: 'bash',
     args: ['-c', command],

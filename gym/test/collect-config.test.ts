@@ -104,6 +104,17 @@ describe("the arguments of upstream's collection commands", () => {
     );
   });
 
+  test('the flags that release 0.7 has added are accepted, without effect on rows', async () => {
+    const { notes } = await collect(
+      ...IN_OUT,
+      ...['--interleave-repeats', '--no-health-check', '--health-check-workers', '2'],
+      ...['--health-check-ignore', 'a,b', '--allow-unsupported-pairing'],
+    );
+    assert.deepEqual(notes, [
+      'without effect here: interleave_repeats, disable_health_check, health_check_workers, health_check_ignored_checks, allow_unsupported_pairing',
+    ]);
+  });
+
   test('parameters may be nested or dotted, and a file may say it all', async () => {
     const { config } = await collect(
       '+config_paths=[run.yaml]',

@@ -35,7 +35,7 @@ async function measure(corpus: string): Promise<Measured> {
   const settings = RetrieverSettings.parse({ kind: 'retriever', corpus });
   const folder = `${corpus}.kept`;
   const opener = () =>
-    createRetrievers({ settingsOf: () => settings, folder, report: () => undefined });
+    createRetrievers({ settingsOf: () => settings, folder, env: {}, report: () => undefined });
   const queries = queriesOf(QUERIES);
   const peakBefore = process.resourceUsage().maxRSS;
   const before = heldBytes();

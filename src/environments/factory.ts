@@ -38,6 +38,7 @@ export function createEnvironmentFactory({
   const retriever = createRetrievers({
     settingsOf: (name) => settings[name],
     folder: path.join(userCacheFolder(env), 'durable-rollouts', 'retriever'),
+    env,
     report: say,
   });
   const made: ExactEnvironment[] = [];

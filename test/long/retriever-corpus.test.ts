@@ -53,6 +53,7 @@ describe('a corpus of 100,000 documents', () => {
       const open = createRetrievers({
         settingsOf: () => settings,
         folder,
+        env: {},
         report: (said) => void reports.push(said),
       });
       const retriever = await open('wiki');

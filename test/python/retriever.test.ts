@@ -9,7 +9,8 @@ import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
 import { createRandom } from '../../simulator/random.js';
 import { createRetrievers } from '../../src/environments/retriever/open-retriever.js';
 import type { RetrievedDocument } from '../../src/environments/retriever/retriever.js';
-import type { RetrieverSettings } from '../../src/environments/retriever/settings.js';
+import { RetrieverSettings } from '../../src/environments/retriever/settings.js';
+import { cacheOf } from '../platform/hub-cache.js';
 import { corpusFile, indexFolder, linesOf } from '../environments/retriever/corpus-file.js';
 
 const install = trainerInstall(process.env);
@@ -27,14 +28,14 @@ print(json.dumps([[one._asdict() for one in retriever.search(query)] for query i
 
 function searchInPython(
   { kind, ...settings }: RetrieverSettings,
-  { cache, queries }: { cache: string; queries: string[] },
+  { cache, queries, env = {} }: { cache: string; queries: string[]; env?: NodeJS.ProcessEnv },
 ): RetrievedDocument[][] {
   assert.equal(kind, 'retriever');
   const asked = JSON.stringify([{ ...settings, cache }, queries]);
   const run = spawnSync(install.python, ['-c', SEARCH, asked], {
     cwd: PYTHON_PACKAGES,
     encoding: 'utf8',
-    env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
+    env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...env },
   });
   assert.equal(run.status, 0, run.stderr);
   return JSON.parse(run.stdout) as RetrievedDocument[][];
@@ -90,6 +91,7 @@ async function compared(t: TestContext, settings: RetrieverSettings): Promise<vo
   const open = createRetrievers({
     settingsOf: () => settings,
     folder: ours,
+    env: {},
     report: () => undefined,
   });
   const retriever = await open('wiki');
@@ -103,6 +105,7 @@ async function compared(t: TestContext, settings: RetrieverSettings): Promise<vo
   const again = createRetrievers({
     settingsOf: () => settings,
     folder: theirs,
+    env: {},
     report: (said) => void reports.push(said),
   });
   const theirRetriever = await again('wiki');
@@ -145,5 +148,31 @@ describe('a retriever of the worker and one of Python', { skip }, () => {
     ];
     await writeFile(vocabulary, pieces.join('\n'));
     await compared(t, { ...settings, tokenizer: 'wordpiece', vocabulary });
+  });
+
+  test('find a corpus of the Hub by its name, and say the same of one that is not there', async (t) => {
+    const [folder, cache] = [await indexFolder(t), await indexFolder(t)];
+    await cacheOf(folder, {
+      'datasets--org--wiki/refs/main': 'c0ffee',
+      'datasets--org--wiki/snapshots/c0ffee/en/all.jsonl': linesOf(['a cat', 'a dog']),
+    });
+    const env = { HF_HUB_CACHE: folder, HF_HUB_OFFLINE: 'on', HF_ENDPOINT: 'https://mirror' };
+    const settingsOf = (name: string): RetrieverSettings =>
+      RetrieverSettings.parse({ kind: 'retriever', corpus: `hf://datasets/org/${name}` });
+    const open = createRetrievers({ settingsOf, folder: cache, env, report: () => undefined });
+    const expected = (await open('wiki/en')).search('dog');
+    const asked = { cache, queries: ['dog'], env };
+    assert.deepEqual(searchInPython(settingsOf('wiki/en'), asked), [expected]);
+    const names = ['wiki@v2%2Fx/fr', 'wiki/en/none.jsonl', 'none', 'wiki/../x'];
+    for (const name of names) {
+      const { message } = await open(name).then(
+        () => assert.fail(`${name} was opened`),
+        (error: unknown) => error as Error,
+      );
+      assert.throws(
+        () => searchInPython(settingsOf(name), asked),
+        (error: Error) => error.message.includes(message),
+      );
+    }
   });
 });

@@ -35,7 +35,7 @@ async function said(
     const parsed = await parseE2E({
       args: [`+head_server.port=${port}`, ...args],
       cwd: directory.path,
-      env: { PATH: process.env['PATH'] },
+      env: { PATH: '/usr/bin:/bin', HF_HUB_CACHE: path.join(directory.path, 'hub') },
       own: E2E_OPTIONS,
     });
     const { signal } = new AbortController();
@@ -97,13 +97,13 @@ describe('collect-e2e from a clean folder, without a network', () => {
     assert.equal(
       validation.message,
       'data files are missing (nothing is downloaded here):\n' +
-        '  - FOLDER/data/v.jsonl: dataset v of ag; get it by: gym dataset download +repo_id=o/r +artifact_fpath=v.jsonl +output_fpath=data/v.jsonl (or from https://huggingface.co/datasets/o/r/resolve/main/v.jsonl)',
+        '  - FOLDER/data/v.jsonl: dataset v of ag; get it by: gym dataset download +repo_id=o/r +artifact_fpath=v.jsonl +output_fpath=data/v.jsonl (or by: hf download o/r v.jsonl --repo-type dataset --cache-dir FOLDER/hub; or from https://huggingface.co/datasets/o/r/resolve/main/v.jsonl)',
     );
     const benchmark = await said(t, { files, args: [...ALL, '+split=benchmark'] });
     assert.equal(
       benchmark.message,
       'data files are missing (nothing is downloaded here):\n' +
-        "  - FOLDER/data/b.jsonl: dataset b of ag; get it by: gym eval prepare '+config_paths=[…]' (it runs prepare.py)\n" +
+        "  - FOLDER/data/b.jsonl: dataset b of ag; get it by: gym eval prepare '+config_paths=[env.yaml]' (it runs prepare.py)\n" +
         '  - FOLDER/prompts/b.yaml: prompt of dataset b of ag; it comes with Gym: run in its checkout, or with --search-dir CHECKOUT',
     );
     assert.deepEqual([...validation.folder, ...benchmark.folder], []);

@@ -41,7 +41,8 @@ async function metricsOf(
   await writeFile(at('d/a.jsonl'), lines);
   await writeFile(at('p.yaml'), 'user: "{q}"\n');
   await prepareData({
-    datasets: datasetsOf(parseYaml(yaml, 'gym.yaml') as JsonObject, split),
+    datasets: datasetsOf(parseYaml(yaml, 'gym.yaml') as JsonObject, { split, env: {} }),
+    tried: null,
     file: at(`out/${split}.jsonl`),
     ...{ cwd: directory.path, env: {}, say: () => undefined },
     signal: new AbortController().signal,

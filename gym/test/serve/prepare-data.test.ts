@@ -6,6 +6,7 @@ import { datasetsOf } from '../../e2e/datasets.js';
 import type { Split } from '../../e2e/datasets.js';
 import { prepareData } from '../../e2e/prepare-data.js';
 import { parseYaml } from '../../config/yaml-text.js';
+import { cacheOf } from '../../../test/platform/hub-cache.js';
 import type { JsonObject } from '../../json/exact.js';
 import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
@@ -52,11 +53,13 @@ const gymOf = (yaml: string): JsonObject => parseYaml(yaml, 'gym.yaml') as JsonO
 
 async function prepare(split: Split, yaml = GYM): Promise<string> {
   const file = path.join(directory.path, 'out', `${split}.jsonl`);
+  const env = { HF_HUB_CACHE: path.join(directory.path, 'hub') };
   await prepareData({
-    datasets: datasetsOf(gymOf(yaml), split),
+    datasets: datasetsOf(gymOf(yaml), { split, env }),
     file,
+    tried: null,
     cwd: directory.path,
-    env: {},
+    env,
     say: () => undefined,
     signal: new AbortController().signal,
   });
@@ -81,17 +84,20 @@ describe('data of a split', () => {
 
   test('a split without data is an error that says what there is', () => {
     assert.throws(
-      () => datasetsOf(gymOf(GYM), 'validation'),
+      () => datasetsOf(gymOf(GYM), { split: 'validation', env: {} }),
       /no agent .* dataset of type validation; there are:\n {2}- a \(train\) of first_agent\n/,
     );
-    assert.throws(() => datasetsOf({}, 'train'), /there are no datasets.*\+config_paths/);
+    assert.throws(
+      () => datasetsOf({}, { split: 'train', env: {} }),
+      /there are no datasets.*\+config_paths/,
+    );
   });
 
   test('a dataset that is not understood is named with its agent and field', () => {
     const yaml =
       'x: {responses_api_agents: {s: {datasets: [{name: a, type: train, num_repeats: 0}]}}}';
     assert.throws(
-      () => datasetsOf(gymOf(yaml), 'train'),
+      () => datasetsOf(gymOf(yaml), { split: 'train', env: {} }),
       /dataset 0 of x: jsonl_fpath: expected text, got nothing; num_repeats: expected 1 or more, got 0$/,
     );
   });
@@ -109,17 +115,43 @@ x:
       - {name: o, type: train, jsonl_fpath: o.jsonl}
 `;
     await assert.rejects(prepare('train', yaml), (error: Error) => {
-      const lines = error.message.split('\n').map((line) => line.replace(`${directory.path}/`, ''));
+      const lines = error.message
+        .split('\n')
+        .map((line) => line.replaceAll(`${directory.path}/`, ''));
       assert.deepEqual(lines, [
         'data files are missing (nothing is downloaded here):',
         '  - h.jsonl: dataset h of x; get it by: gym dataset download +repo_id=org/set +split=train +output_fpath=h.jsonl (or from https://huggingface.co/datasets/org/set)',
-        '  - f.jsonl: dataset f of x; get it by: gym dataset download +repo_id=org/set +artifact_fpath=t.jsonl +output_fpath=f.jsonl (or from https://huggingface.co/datasets/org/set/resolve/main/t.jsonl)',
+        '  - f.jsonl: dataset f of x; get it by: gym dataset download +repo_id=org/set +artifact_fpath=t.jsonl +output_fpath=f.jsonl (or by: hf download org/set t.jsonl --repo-type dataset --cache-dir hub; or from https://huggingface.co/datasets/org/set/resolve/main/t.jsonl)',
         '  - g.jsonl: dataset g of x; get it by: gym dataset download --storage gitlab +dataset_name=d +version=0.0.1 +artifact_fpath=t.jsonl +output_fpath=g.jsonl',
-        "  - p.jsonl: dataset p of x; get it by: gym eval prepare '+config_paths=[…]' (it runs bench/prepare.py)",
+        "  - p.jsonl: dataset p of x; get it by: gym eval prepare '+config_paths=[]' (it runs bench/prepare.py)",
         '  - o.jsonl: dataset o of x; put it there',
       ]);
       return true;
     });
+  });
+
+  test('a file that a cache of the Hub has is read there', async () => {
+    const yaml = `
+x:
+  responses_api_agents:
+    s:
+      datasets:
+      - {name: f, type: train, jsonl_fpath: f.jsonl, huggingface_identifier: {repo_id: org/set, artifact_fpath: data/t.jsonl}}
+      - {name: h, type: train, jsonl_fpath: 'hf://datasets/org/set@v1/data/t.jsonl'}
+      - {name: o, type: train, jsonl_fpath: 'hf://datasets/org/set@v2/data/t.jsonl'}
+`;
+    await cacheOf(path.join(directory.path, 'hub'), {
+      'datasets--org--set/refs/main': 'c0ffee',
+      'datasets--org--set/refs/v1': 'c0ffee',
+      'datasets--org--set/snapshots/c0ffee/data/t.jsonl': '{"x":1}\n',
+    });
+    await assert.rejects(
+      prepare('train', yaml),
+      /:\n {2}- hf:\/\/datasets\/org\/set@v2\/data\/t\.jsonl: dataset o of x; get it by: hf download org\/set data\/t\.jsonl --repo-type dataset --revision v2 --cache-dir .*hub$/,
+    );
+    const there = yaml.split('\n').slice(0, -2).join('\n');
+    const row = '{"x": 1, "agent_ref": {"type": "responses_api_agents", "name": "x"}}\n';
+    assert.equal(await prepare('train', there), row + row);
   });
 
   test('a row that cannot be read is named by file and line, and nothing is left', async () => {

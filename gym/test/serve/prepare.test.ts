@@ -54,7 +54,7 @@ async function prepare({
       ...more,
     ],
     cwd: directory.path,
-    env: process.env,
+    env: { ...process.env, PATH: '/usr/bin:/bin' },
     own: E2E_OPTIONS,
   });
   return prepareE2E(parsed, {
@@ -135,7 +135,7 @@ describe('end to end, up to the collection', () => {
     const first = await prepare({ serve });
     try {
       const second = await prepare({ serve });
-      assert(said.some((text) => text.includes('the serve command is not run')));
+      assert(said.some((text) => text.includes('already: none is started')));
       await second.stop();
       await (await prepare()).stop();
       await writeFile(path.join(directory.path, 'env.yaml'), ENV_YAML.replace('simple:', 'other:'));

@@ -8,6 +8,8 @@ from pathlib import Path
 FORMATS = {".jsonl": "jsonl", ".arrow": "arrow", ".parquet": "parquet"}
 # `train-00000-of-00041`, also behind the name of a dataset.
 SHARD = re.compile(r"(?:^|[-/])(\w[\w.]*)-\d{5}-of-\d{5}[^/]*$", re.ASCII)
+# A cache of the Hub has the shards that somebody has asked for.
+COUNT = re.compile(r"-\d{5}-of-(\d{5})", re.ASCII)
 # Names that say nothing.
 NO_SPLIT = ("data", "part")
 KEYWORDS = {
@@ -78,6 +80,9 @@ def _by_split(corpus, split):
     suffixes = list(dict.fromkeys(file.suffix for file in own))
     if len(suffixes) > 1:
         raise ValueError(f"{corpus}: expected files of one format, got {', '.join(suffixes)}")
+    counts = {int(count[1]) if (count := COUNT.search(file.name)) else 0 for file in own}
+    if len(counts) == 1 and len(own) < max(counts):
+        raise ValueError(f"{corpus}: expected all {max(counts)} files of {name}, as their names say, got {len(own)}")
     return FORMATS[suffixes[0]], [corpus / file for file in own]
 
 

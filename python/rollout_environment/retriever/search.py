@@ -7,6 +7,7 @@ from typing import List, NamedTuple, Optional, Union
 
 import numpy as np
 
+from .hub import path_of
 from .kept import kept_index
 from .tokenizers import tokenizer_of
 
@@ -29,13 +30,13 @@ class Document(NamedTuple):
 class Retriever:
     """BM25 over the documents of a corpus.
 
-    corpus: path of a JSONL, Arrow or Parquet file, or of a folder of ``datasets``
+    corpus: path of a JSONL, Arrow or Parquet file, or of a folder of ``datasets``, or a name of the Hub (``hf://…``)
     text_column: the column of the text
     split: of a folder of ``datasets`` that has several
     num_results: how many documents a search finds
     k1, b: BM25's
     tokenizer: its name: ``alphanumeric``, or ``wordpiece`` with a ``vocabulary``
-    vocabulary: path of a vocabulary
+    vocabulary: path of a vocabulary, or a name of the Hub
     cache: where indexes are kept; None: the user's cache
 
     document_count: how many documents there are
@@ -62,6 +63,7 @@ class Retriever:
         cache: Optional[Path] = None,
     ) -> None:
         self.num_results, self.k1, self.b = num_results, k1, b
+        corpus, vocabulary = path_of(corpus), None if vocabulary is None else path_of(vocabulary)
         self._tokenize = tokenizer_of(tokenizer, vocabulary)
         self._index = kept_index(corpus, split, text_column, tokenizer, vocabulary, self._tokenize, cache)
         self.document_count = len(self._index.lengths)

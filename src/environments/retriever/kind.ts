@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { isHubName } from '../../platform/hub.js';
 import { defineKind, inJavaScript } from '../kind.js';
 import { RetrieverSettings } from './settings.js';
 import type { Environment } from '../environment.js';
@@ -11,15 +12,18 @@ export const retriever = defineKind({
   roles: ['environment'],
   resolve: (settings, directory) => ({
     ...settings,
-    corpus: path.resolve(directory, settings.corpus),
+    corpus: resolved(settings.corpus, directory),
     ...(settings.vocabulary !== undefined && {
-      vocabulary: path.resolve(directory, settings.vocabulary),
+      vocabulary: resolved(settings.vocabulary, directory),
     }),
   }),
   make: inJavaScript(async (_settings, context) =>
     createRetrieverEnvironment(await context.retriever(context.name)),
   ),
 });
+
+const resolved = (given: string, directory: string): string =>
+  isHubName(given) ? given : path.resolve(directory, given);
 
 const OPEN = '<retrieve>';
 const CLOSE = '</retrieve>';

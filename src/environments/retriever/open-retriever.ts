@@ -1,5 +1,6 @@
 import { readText } from '../../platform/utf8-text.js';
 import { describeError } from '../../platform/errors.js';
+import { pathOf } from '../../platform/hub.js';
 import type { KeptIndex } from './index-files.js';
 import { keptIndex } from './kept-index.js';
 import type { Retriever } from './retriever.js';
@@ -17,6 +18,8 @@ export interface RetrieversContext {
   settingsOf: (name: string) => { kind: string } | undefined;
   /** Where indexes are kept. */
   folder: string;
+  /** Says where the Hub's cache is. */
+  env: NodeJS.ProcessEnv;
   /** Reports to the operator what was built. */
   report: (message: string) => void;
 }
@@ -25,7 +28,7 @@ export interface RetrieversContext {
  * Opens the retrievers of a worker by their environments' names. Those that search the same corpus share one index,
  * which is built when the first of them is opened, unless it was kept.
  */
-export function createRetrievers({ settingsOf, folder, report }: RetrieversContext) {
+export function createRetrievers({ settingsOf, ...context }: RetrieversContext) {
   const indexes = new Map<string, Promise<Indexed>>();
   return async (name: string): Promise<Retriever> => {
     const settings = settingsOf(name);
@@ -35,7 +38,7 @@ export function createRetrievers({ settingsOf, folder, report }: RetrieversConte
     }
     const { corpus, split, text_column, tokenizer, vocabulary } = settings;
     const key = JSON.stringify([corpus, split, text_column, tokenizer, vocabulary]);
-    const opening = indexes.get(key) ?? open(settings, { folder, report });
+    const opening = indexes.get(key) ?? open(settings, context);
     indexes.set(key, opening);
     return retrieverOf(await opening, settings);
   };
@@ -54,18 +57,32 @@ function retrieverOf({ index, tokenize }: Indexed, settings: RetrieverSettings):
 }
 
 async function open(
-  settings: RetrieverSettings,
-  { folder, report }: Pick<RetrieversContext, 'folder' | 'report'>,
+  given: RetrieverSettings,
+  { folder, env, report }: Omit<RetrieversContext, 'settingsOf'>,
 ): Promise<Indexed> {
   const began = performance.now();
+  const settings = await withPaths(given, env);
   const tokenize = await createTokenizer(settings);
   const index = await keptIndex({ settings, tokenize, folder });
   const { documents, terms } = index.facts;
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   report(
-    `${index.was_kept ? 'opened the kept index of' : 'indexed'} ${settings.corpus}: ${documents} documents, ${terms} terms, ${Math.ceil(index.bytes / 2 ** 20)} MiB, ${seconds} s`,
+    `${index.was_kept ? 'opened the kept index of' : 'indexed'} ${given.corpus}: ${documents} documents, ${terms} terms, ${Math.ceil(index.bytes / 2 ** 20)} MiB, ${seconds} s`,
   );
   return { index, tokenize };
+}
+
+/** Names of the Hub become paths. */
+async function withPaths(
+  settings: RetrieverSettings,
+  env: NodeJS.ProcessEnv,
+): Promise<RetrieverSettings> {
+  const { corpus, vocabulary } = settings;
+  return {
+    ...settings,
+    corpus: await pathOf(corpus, env),
+    ...(vocabulary !== undefined && { vocabulary: await pathOf(vocabulary, env) }),
+  };
 }
 
 async function createTokenizer({

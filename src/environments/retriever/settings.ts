@@ -3,7 +3,12 @@ import { z } from 'zod';
 export const RetrieverSettings = z
   .strictObject({
     kind: z.literal('retriever').describe('BM25 over a corpus'),
-    corpus: z.string().min(1).describe('a JSONL, Arrow or Parquet file, or a folder of `datasets`'),
+    corpus: z
+      .string()
+      .min(1)
+      .describe(
+        'a JSONL, Arrow or Parquet file, a folder of `datasets`, or a name of the Hub (`hf://…`)',
+      ),
     split: z
       .string()
       .min(1)
@@ -26,7 +31,7 @@ export const RetrieverSettings = z
       .string()
       .min(1)
       .optional()
-      .describe('the vocab.txt of `wordpiece`, required there'),
+      .describe('the vocab.txt of `wordpiece`, required there; a path or a name of the Hub'),
   })
   .superRefine(({ tokenizer, vocabulary }, context) => {
     if ((tokenizer === 'wordpiece') === (vocabulary !== undefined)) return;

@@ -1,12 +1,13 @@
 /** Corpora as `datasets` and pyarrow write them (`test/goldens/retriever-datasets`). */
 import assert from 'node:assert/strict';
-import { cp, mkdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { createRetrievers } from '../../../src/environments/retriever/open-retriever.js';
 import type { Retriever } from '../../../src/environments/retriever/retriever.js';
 import { RetrieverSettings } from '../../../src/environments/retriever/settings.js';
+import { cacheOf } from '../../platform/hub-cache.js';
 import { indexFolder } from './corpus-file.js';
 
 const GOLDENS = fileURLToPath(new URL('../../goldens/retriever-datasets/', import.meta.url));
@@ -14,12 +15,16 @@ const golden = (name: string): string => path.join(GOLDENS, name);
 
 async function open(
   t: TestContext,
-  settings: { corpus: string; split?: string; text_column?: string },
+  {
+    env = {},
+    ...settings
+  }: { corpus: string; split?: string; text_column?: string; env?: NodeJS.ProcessEnv },
 ): Promise<Retriever> {
   const all = { kind: 'retriever', text_column: 'body', ...settings };
   const retrievers = createRetrievers({
     settingsOf: () => RetrieverSettings.parse(all),
     folder: await indexFolder(t),
+    env,
     report: () => undefined,
   });
   return await retrievers('wiki');
@@ -86,6 +91,37 @@ describe('a corpus', () => {
         textsIn(await open(t, { corpus: golden(corpus), text_column: 'title' }))[6],
         'Title 6',
       );
+  });
+
+  test('of the Hub is found in its cache by name: a repository, a folder or a file', async (t) => {
+    const folder = await indexFolder(t);
+    const env = { HF_HUB_CACHE: folder, HF_HUB_OFFLINE: '1' };
+    await cacheOf(folder, { 'datasets--org--wiki/refs/main': 'c0ffee' });
+    await cp(golden('hub'), path.join(folder, 'datasets--org--wiki/snapshots/c0ffee'), {
+      recursive: true,
+    });
+    const repository = 'hf://datasets/org/wiki';
+    const [file = ''] = (await readdir(golden('hub/data'))).filter((name) => /^test-/.test(name));
+    assert.deepEqual(
+      textsIn(await open(t, { corpus: repository, split: 'train', env })),
+      DOCUMENTS,
+    );
+    const test = ['a horse', 'a cow'];
+    const inFolder = await open(t, { corpus: `${repository}/data`, split: 'test', env });
+    assert.deepEqual(textsIn(inFolder), test);
+    assert.deepEqual(textsIn(await open(t, { corpus: `${repository}/data/${file}`, env })), test);
+    await assert.rejects(
+      open(t, { corpus: 'hf://datasets/org/other', env }),
+      /other: expected it in the cache .*; get it by: HF_HUB_OFFLINE=0 hf download org\/other --repo-type dataset --cache-dir /,
+    );
+  });
+
+  test('without some of its shards is refused', async (t) => {
+    const corpus = await folderOf(t, { 'data/train-00001-of-00003.parquet': 'files/none.parquet' });
+    await assert.rejects(
+      open(t, { corpus }),
+      /expected all 3 files of train, as their names say, got 1$/,
+    );
   });
 
   // One case a line.

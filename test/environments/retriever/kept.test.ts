@@ -30,6 +30,7 @@ async function openIn(
   const open = createRetrievers({
     settingsOf: () => settings,
     folder,
+    env: {},
     report: (message) => void reports.push(message),
   });
   return { retriever: await open('wiki'), report: reports.join('\n') };

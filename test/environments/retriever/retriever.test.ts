@@ -38,6 +38,7 @@ async function opener(
   return createRetrievers({
     settingsOf: (name) => environments[name],
     folder: await indexFolder(t),
+    env: {},
     report: (message) => void reports.push(message),
   });
 }

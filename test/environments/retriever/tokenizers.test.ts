@@ -70,7 +70,12 @@ describe('word pieces', () => {
     await writeFile(vocabulary, PIECES.join('\r\n'));
     const wordpiece = { ...settings, tokenizer: 'wordpiece', vocabulary } as const;
     const folder = await indexFolder(t);
-    const open = createRetrievers({ settingsOf: () => wordpiece, folder, report: () => undefined });
+    const open = createRetrievers({
+      settingsOf: () => wordpiece,
+      folder,
+      env: {},
+      report: () => undefined,
+    });
     const [best] = (await open('wiki')).search('PLAYABLE', { num_results: 1 });
     assert.equal(best?.id, 2);
   });
@@ -82,6 +87,7 @@ describe('word pieces', () => {
       createRetrievers({
         settingsOf: () => ({ ...settings, tokenizer: 'wordpiece', vocabulary }),
         folder,
+        env: {},
         report: () => undefined,
       })('wiki');
     await assert.rejects(

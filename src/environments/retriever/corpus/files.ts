@@ -85,7 +85,20 @@ async function filesBySplit({ corpus, split }: Wanted): Promise<CorpusFiles> {
   const [extension] = extensions;
   if (extension === undefined || extensions.length > 1)
     throw new Error(`expected files of one format, got ${extensions.join(', ')}`);
+  refuseLackingShards(own, name);
   return { format: FORMATS[extension], files: own.map((file) => path.join(corpus, file)) };
+}
+
+/** A cache of the Hub has the shards that somebody has asked for. */
+function refuseLackingShards(files: readonly string[], split: string): void {
+  const counts = new Set(
+    files.map((file) => Number(/-\d{5}-of-(\d{5})/.exec(path.basename(file))?.[1] ?? 0)),
+  );
+  const [count = 0] = counts;
+  if (counts.size > 1 || count <= files.length) return;
+  throw new Error(
+    `expected all ${count} files of ${split}, as their names say, got ${files.length}`,
+  );
 }
 
 /** As `datasets` leaves them out. */
