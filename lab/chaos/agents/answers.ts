@@ -3,7 +3,7 @@ import {
   firstEvent,
   lastEvents,
   newsEvents,
-} from '../../../src/gateway/deliver/chat-answer.js';
+} from '../../../src/gateway/dialects/chat/chat-answer.js';
 import { BEGINNING, piecesFrom } from '../../../src/gateway/deliver/pieces.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 

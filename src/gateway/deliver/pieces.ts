@@ -1,5 +1,5 @@
 import type { ToolCall } from '../../model/calls/message.js';
-import type { News } from './chat-answer.js';
+import type { News } from '../dialects/chat/chat-answer.js';
 
 /**
  * The pieces in which a stream says an answer. They are a function of the answer, and not of when its tokens came: who

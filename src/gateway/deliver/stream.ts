@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AskedSampling } from '../../model/calls/message.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
+import { completion, firstEvent, lastEvents, newsEvents } from '../dialects/chat/chat-answer.js';
 import { handOver, watchDelivery } from './delivery.js';
 import { BEGINNING, piecesFrom } from './pieces.js';
 import { journalled, readingOf } from '../play/played-call.js';

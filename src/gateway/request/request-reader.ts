@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads';
 import { startThread } from '../../platform/process/threads.js';
-import { readChatRequest } from './chat-completions.js';
+import { readChatRequest } from '../dialects/chat/chat-request.js';
 import type { HashedRequest } from './meaning.js';
 import { hashedInTurns } from './meaning.js';
 import { Refused } from './refusals.js';

@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { describeError } from '../../platform/errors.js';
-import { readChatRequest } from './chat-completions.js';
+import { readChatRequest } from '../dialects/chat/chat-request.js';
 import { hashedRequest } from './meaning.js';
 import type { BodyRead, BodyToRead } from './request-wire.js';
 import { packed } from './request-wire.js';

@@ -11,7 +11,7 @@ import { Refused } from './refusals.js';
 import type { RequestReader } from './request-reader.js';
 import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
 import type { Session } from '../session.js';
-import { kwargsOf, UNSUPPORTED } from './shaping.js';
+import { kwargsOf, UNSUPPORTED } from '../dialects/shaping.js';
 import { give } from '../deliver/stream.js';
 import type { GatewayTimes } from '../times.js';
 

@@ -1,25 +1,25 @@
 import { z } from 'zod';
-import type { AskedSampling, CallMessage, ToolCall } from '../../model/calls/message.js';
-import { fieldIn } from '../../model/foreign-object.js';
-import { preview, problemsOf } from '../../model/problems.js';
-import { shapeProblem } from '../../platform/json/depth.js';
-import { writeJson, readJson } from '../../platform/json/kept.js';
-import { isRecord } from '../../platform/json/object.js';
-import { contentText } from './content.js';
-import type { Refusal } from './refusals.js';
-import { badRequest, Refused } from './refusals.js';
-import type { AgentRequest, RequestLimits } from './request.js';
+import type { AskedSampling, CallMessage, ToolCall } from '../../../model/calls/message.js';
+import { fieldIn } from '../../../model/foreign-object.js';
+import { preview, problemsOf } from '../../../model/problems.js';
+import { shapeProblem } from '../../../platform/json/depth.js';
+import { writeJson, readJson } from '../../../platform/json/kept.js';
+import { isRecord } from '../../../platform/json/object.js';
+import { contentText } from '../content.js';
+import type { Refusal } from '../../request/refusals.js';
+import { badRequest, Refused } from '../../request/refusals.js';
+import type { AgentRequest, RequestLimits } from '../../request/request.js';
 import {
   MOST_LOGPROBS,
   MOST_MESSAGES,
   MOST_STOP_CHARACTERS,
   MOST_STOPS,
   MOST_TOOLS,
-} from './request.js';
-import { checkShape, choiceOf, unsupported, UNSUPPORTED } from './shaping.js';
-import type { ForeignMembers } from '../../platform/json/kept.js';
-import { utf8Text } from '../../platform/utf8-text.js';
-import { describeError } from '../../platform/errors.js';
+} from '../../request/request.js';
+import { checkShape, choiceOf, unsupported, UNSUPPORTED } from '../shaping.js';
+import type { ForeignMembers } from '../../../platform/json/kept.js';
+import { utf8Text } from '../../../platform/utf8-text.js';
+import { describeError } from '../../../platform/errors.js';
 
 /** The dialect of `/v1/chat/completions`. */
 

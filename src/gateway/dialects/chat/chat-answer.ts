@@ -1,5 +1,5 @@
-import type { ToolCall } from '../../model/calls/message.js';
-import type { JournalCall } from '../../model/journal/calls.js';
+import type { ToolCall } from '../../../model/calls/message.js';
+import type { JournalCall } from '../../../model/journal/calls.js';
 
 /**
  * Answers in the dialect of `/v1/chat/completions`. Each byte is a function of the call: whoever asks again gets the same.
