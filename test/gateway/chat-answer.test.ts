@@ -6,7 +6,7 @@ import {
   firstEvent,
   lastEvents,
   newsEvents,
-} from '../../src/gateway/deliver/chat-answer.js';
+} from '../../src/gateway/dialects/chat/chat-answer.js';
 import { contextFull, limitReached, openaiError } from '../../src/gateway/request/refusals.js';
 import { newsIn, readAnswer } from '../../src/model/calls/parsers/read-answer.js';
 import { author, foldOf, wholeCall } from '../fakes/journal-lines.js';

@@ -1,7 +1,7 @@
 /** Requests of the dialect `/v1/chat/completions`. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readChatRequest } from '../../src/gateway/request/chat-completions.js';
+import { readChatRequest } from '../../src/gateway/dialects/chat/chat-request.js';
 import { openaiError } from '../../src/gateway/request/refusals.js';
 import type { RequestLimits } from '../../src/gateway/request/request.js';
 import { KeptJson } from '../../src/platform/json/kept.js';

@@ -89,6 +89,11 @@ describe('a request', () => {
       ['/v1/messages', { 'x-api-key': KEY }, KEY, '/v1/messages'],
       [`/k/${KEY}/v1/models?x=1`, { 'x-api-key': 'other' }, KEY, '/v1/models?x=1'],
       [`/ng-rollout/${KEY}/v1/responses`, {}, KEY, '/v1/responses'],
+      [`/ng-rollout/${KEY}-a2/v1/responses`, {}, KEY, '/v1/responses'],
+      [`/ng-rollout/${KEY}/training-token-capture/v1/models`, {}, KEY, '/v1/models'],
+      [`/ng-rollout/${KEY}-a12/training-token-capture/v1/models?x=1`, {}, KEY, '/v1/models?x=1'],
+      [`/ng-rollout/${KEY}/training-token-captures/v1`, {}, KEY, '/training-token-captures/v1'],
+      [`/k/${KEY}-a2/training-token-capture/v1`, {}, `${KEY}-a2`, '/training-token-capture/v1'],
       [`/k/${KEY}`, {}, KEY, '/'],
       ['/v1/models', { authorization: `Basic ${KEY}` }, null, '/v1/models'],
       ['/v1/models', { 'x-api-key': ' ' }, null, '/v1/models'],
@@ -96,6 +101,20 @@ describe('a request', () => {
     ];
     for (const [path, headers, key, rest] of cases)
       assert.deepEqual(keyIn(path, headers), { key, path: rest }, path);
+  });
+
+  test('has the attempt of NeMo Gym behind its key, however that ends', () => {
+    fc.assert(
+      fc.property(address, fc.option(fc.nat(1000), { nil: null }), (one, attempt) => {
+        const key = keyOf(one, SECRET);
+        const id = attempt === null ? key : `${key}-a${attempt}`;
+        assert.equal(keyIn(`/ng-rollout/${id}/v1/responses`, {}).key, key);
+      }),
+    );
+    // A signature may end like an attempt.
+    const key = `dr1.YQ.1.Yg.${'x'.repeat(19)}-a1`;
+    assert.equal(keyIn(`/ng-rollout/${key}/v1/responses`, {}).key, key);
+    assert.equal(keyIn(`/ng-rollout/${key}-a3/v1/responses`, {}).key, key);
   });
 
   test('is logged without its key', () => {

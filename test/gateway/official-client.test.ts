@@ -11,7 +11,7 @@ import {
   firstEvent,
   lastEvents,
   newsEvents,
-} from '../../src/gateway/deliver/chat-answer.js';
+} from '../../src/gateway/dialects/chat/chat-answer.js';
 import type { JournalCall } from '../../src/model/journal/calls.js';
 import { callId, newsIn, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
 

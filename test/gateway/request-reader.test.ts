@@ -1,12 +1,15 @@
 /** Large bodies are read beside the event loop, and mean the same there. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { DIALECTS } from '../../src/gateway/dialects/dialects.js';
 import { Refused } from '../../src/gateway/request/refusals.js';
 import type { RequestReader } from '../../src/gateway/request/request-reader.js';
 import { createRequestReader } from '../../src/gateway/request/request-reader.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {}, kwargs: {} } as const;
+const CHAT = { dialect: DIALECTS['chat/completions'], limits: LIMITS };
+const RESPONSES = { dialect: DIALECTS.responses, limits: LIMITS };
 
 /** Text as clients may write it: digits and orders of names that values of JavaScript lose. */
 const ODD = `{"model": "policy", "stream": true, "max_tokens": 7, "stop": ["x"], "user": "u",
@@ -18,6 +21,14 @@ const ODD = `{"model": "policy", "stream": true, "max_tokens": 7, "stop": ["x"],
   {"role": "assistant", "content": null, "reasoning": "why", "tool_calls": [{"id": "call_0_0", "function": {"name": "f", "arguments": "{\\"a\\": 1.0}"}}]},
   {"role": "tool", "tool_call_id": "call_0_0", "content": "seen"}]}`;
 
+/** The same in the other dialect. */
+const ODD_RESPONSE = `{"model": "policy", "max_output_tokens": 7, "instructions": "é 🧩 \\ud800",
+ "tools": [{"type": "function", "name": "f", "strict": true, "parameters": {"b": 1.0, "2": 9223372036854775783, "1": {"__proto__": 1}}},
+           {"type": "function", "name": "g"}],
+ "input": [{"role": "user", "content": [{"type": "input_text", "text": "one"}]},
+  {"type": "function_call", "call_id": "call_0_0", "name": "f", "arguments": "{\\"a\\": 1.0}"},
+  {"type": "function_call_output", "call_id": "call_0_0", "output": "seen"}]}`;
+
 /** In memory of its own, as bodies of connections are: small ones of `Buffer.from` share theirs. */
 const bytesOf = (text: string): Buffer => Buffer.from(new TextEncoder().encode(text).buffer);
 
@@ -25,10 +36,10 @@ const bytesOf = (text: string): Buffer => Buffer.from(new TextEncoder().encode(t
 async function readers(): Promise<{ here: RequestReader; there: RequestReader }> {
   const there = createRequestReader({ large: 0 });
   const { read } = there;
-  await read(bytesOf(ODD), LIMITS);
+  await read(bytesOf(ODD), CHAT);
   await eventually('the thread', async () => {
     const body = bytesOf(ODD);
-    await read(body, LIMITS);
+    await read(body, CHAT);
     // What a thread was given is gone here.
     return body.length === 0;
   });
@@ -39,12 +50,17 @@ describe('a large body', () => {
   test('is the same request as one that is read here', async (t) => {
     const { here, there } = await readers();
     t.after(() => there.close());
-    const [one, other] = await Promise.all([
-      here.read(bytesOf(ODD), LIMITS),
-      there.read(bytesOf(ODD), LIMITS),
-    ]);
-    assert.deepEqual(other, one);
-    assert.equal(JSON.stringify(other.tools).includes('KeptJson'), false);
+    for (const [text, reading] of [
+      [ODD, CHAT],
+      [ODD_RESPONSE, RESPONSES],
+    ] as const) {
+      const [one, other] = await Promise.all([
+        here.read(bytesOf(text), reading),
+        there.read(bytesOf(text), reading),
+      ]);
+      assert.deepEqual(other, one);
+      assert.equal(JSON.stringify(other.tools).includes('KeptJson'), false);
+    }
   });
 
   test('is refused in the same words', async (t) => {
@@ -58,7 +74,7 @@ describe('a large body', () => {
       ODD.replace('"stream"', '"n": 3, "stream"'),
     ]) {
       const refusalBy = async ({ read }: RequestReader): Promise<unknown> =>
-        await read(bytesOf(text), LIMITS).then(
+        await read(bytesOf(text), CHAT).then(
           () => assert.fail(`it was read: ${text}`),
           (error: unknown) => (error instanceof Refused ? error.refusal : error),
         );
@@ -78,7 +94,7 @@ describe('a large body', () => {
     const busyMs = async ({ read }: RequestReader): Promise<number> => {
       const body = bytesOf(text);
       const before = performance.eventLoopUtilization();
-      await read(body, LIMITS);
+      await read(body, CHAT);
       return performance.eventLoopUtilization(before).active;
     };
     // The least of some: whatever else the machine does counts, too.
@@ -90,11 +106,11 @@ describe('a large body', () => {
 
   test('that a thread loses is a failure of that request, and the next one is read', async (t) => {
     const { there } = await readers();
-    const reading = there.read(bytesOf(ODD), LIMITS);
+    const reading = there.read(bytesOf(ODD), CHAT);
     const lost = assert.rejects(reading, /has ended/);
     await there.close();
     await lost;
     t.after(() => there.close());
-    assert.equal((await there.read(bytesOf(ODD), LIMITS)).messages.length, 3);
+    assert.equal((await there.read(bytesOf(ODD), CHAT)).messages.length, 3);
   });
 });

@@ -10,6 +10,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Giving } from '../../src/gateway/deliver/stream.js';
 import { give } from '../../src/gateway/deliver/stream.js';
+import { CHAT } from '../../src/gateway/dialects/chat/chat.js';
 import { newCall } from '../../src/gateway/play/played-call.js';
 import type { Telling } from '../../src/gateway/deliver/telling.js';
 import { watchSocket } from '../../src/gateway/deliver/delivery.js';
@@ -48,8 +49,9 @@ async function giving(
   const server = createServer((request, response) => {
     const trajectory = { calls } as unknown as Giving['trajectory'];
     const rest = { rollout_id: 'r', ending: () => null, stored: () => Promise.resolve() };
+    const times = { keep_alive_ms: 5, stalled_ms };
     done = give(
-      { request, response, attached, trajectory, times: { keep_alive_ms: 5, stalled_ms }, ...rest },
+      { request, response, attached, dialect: CHAT, trajectory, times, ...rest },
       { stream, asked: {} },
     );
     found(response);

@@ -4,6 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CHAT } from '../../../src/gateway/dialects/chat/chat.js';
 import { createRequestReader } from '../../../src/gateway/request/request-reader.js';
 import { median } from '../measure.js';
 
@@ -48,7 +49,10 @@ const took = new Map<string, Read[]>();
 for (let k = -3; k < ROUNDS; k++)
   for (const size of sizes)
     for (const [name, reader] of Object.entries(readers)) {
-      const one = await measured((body) => reader.read(body, LIMITS), bodyOf(size));
+      const one = await measured(
+        (body) => reader.read(body, { dialect: CHAT, limits: LIMITS }),
+        bodyOf(size),
+      );
       const key = `${size} ${name}`;
       if (k >= 0) took.set(key, [...(took.get(key) ?? []), one]);
       else await sleep(500);

@@ -1,10 +1,6 @@
-import {
-  completion,
-  firstEvent,
-  lastEvents,
-  newsEvents,
-} from '../../../src/gateway/deliver/chat-answer.js';
 import { BEGINNING, piecesFrom } from '../../../src/gateway/deliver/pieces.js';
+import { CHAT } from '../../../src/gateway/dialects/chat/chat.js';
+import type { Answering } from '../../../src/gateway/dialects/dialect.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 
 /** The bytes of a call's answer, from its journal alone; null: it has none. As `Heard` has them. */
@@ -15,11 +11,11 @@ export function answerBytes(
   const call = calls[turn];
   if (call?.answer == null) return null;
   const answering = { rollout_id, turn, call };
-  const text = stream ? streamOf(answering) : JSON.stringify(completion(answering));
+  const text = stream ? streamOf(answering) : JSON.stringify(CHAT.answer(answering));
   return Buffer.from(text).toString('latin1');
 }
 
-function streamOf(answering: Parameters<typeof firstEvent>[0]): string {
+function streamOf(answering: Answering): string {
   const {
     content = '',
     reasoning = '',
@@ -27,14 +23,9 @@ function streamOf(answering: Parameters<typeof firstEvent>[0]): string {
     calls_at,
   } = answering.call.answer ?? {};
   const reading = { content, reasoning, calls, ended: true, ...(calls_at && { calls_at }) };
-  const events = [
-    firstEvent(answering),
-    ...piecesFrom(reading, BEGINNING).news.flatMap((one) => newsEvents(answering, one)),
-    ...lastEvents(answering, {}),
-  ];
-  return [...events.map((event) => `data: ${JSON.stringify(event)}\n\n`), 'data: [DONE]\n\n'].join(
-    '',
-  );
+  const { first, news, last } = CHAT.stream;
+  const said = piecesFrom(reading, BEGINNING).news.map((one) => news(answering, one));
+  return [first(answering), ...said, last(answering, {})].join('');
 }
 
 /** The call that bytes are of; null: they do not say it yet. */

@@ -1,10 +1,17 @@
 import type { ToolCall } from '../../model/calls/message.js';
-import type { News } from './chat-answer.js';
 
 /**
  * The pieces in which a stream says an answer. They are a function of the answer, and not of when its tokens came: who
  * asks again gets the same events.
  */
+
+/** What a stream has not sent yet; a tool call is sent whole. */
+export interface News {
+  reasoning?: string;
+  content: string;
+  /** With the number of the first among the answer's. */
+  tool_calls: { from: number; calls: readonly ToolCall[] };
+}
 
 /** What may be said of an answer so far. Each later reading begins with it. */
 export interface Reading {

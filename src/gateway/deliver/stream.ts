@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AskedSampling } from '../../model/calls/message.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { completion, firstEvent, lastEvents, newsEvents } from './chat-answer.js';
+import type { Dialect } from '../dialects/dialect.js';
 import { handOver, watchDelivery } from './delivery.js';
 import { BEGINNING, piecesFrom } from './pieces.js';
 import { journalled, readingOf } from '../play/played-call.js';
@@ -18,6 +18,7 @@ export interface Giving {
   response: ServerResponse;
   attached: Attached;
   rollout_id: string;
+  dialect: Dialect;
   trajectory: Trajectory;
   /** Why there is no answer; null: there may be one. */
   ending: () => Refusal | null;
@@ -31,7 +32,7 @@ type How = Pick<AgentRequest, 'stream'> & { asked: Pick<AskedSampling, 'include_
 
 /** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
 export async function give(giving: Giving, { stream, asked }: How): Promise<void> {
-  const { response, attached } = giving;
+  const { response, attached, dialect } = giving;
   const { call } = attached;
   const { socket } = giving.request;
   let isCut = response.closed;
@@ -39,8 +40,8 @@ export async function give(giving: Giving, { stream, asked }: How): Promise<void
     isCut = true;
     call.news.tell();
   });
-  const last = await (stream
-    ? events({ ...giving, asked }, () => isCut)
+  const last = await (stream && dialect.stream !== null
+    ? events({ ...giving, asked, says: dialect.stream }, () => isCut)
     : whole(giving, () => isCut));
   if (last === null) {
     attached.cut();
@@ -48,7 +49,7 @@ export async function give(giving: Giving, { stream, asked }: How): Promise<void
   }
   if (typeof last === 'object') {
     attached.left();
-    sendRefusal(response, last);
+    sendRefusal(response, { refusal: last, dialect });
     return;
   }
   const { stalled_ms } = giving.times;
@@ -61,7 +62,7 @@ export async function give(giving: Giving, { stream, asked }: How): Promise<void
 type Last = string | null | Refusal;
 
 async function whole(giving: Giving, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, trajectory, ending, stored } = giving;
+  const { response, attached, rollout_id, dialect, trajectory, ending, stored } = giving;
   const { call } = attached;
   for (;;) {
     const changed = call.news.next();
@@ -70,7 +71,7 @@ async function whole(giving: Giving, isCut: () => boolean): Promise<Last> {
     if (line?.answer != null && call.turn !== null) {
       await stored();
       response.setHeader('content-type', 'application/json; charset=utf-8');
-      return JSON.stringify(completion({ rollout_id, turn: call.turn, call: line }));
+      return JSON.stringify(dialect.answer({ rollout_id, turn: call.turn, call: line }));
     }
     const refusal = call.refusal ?? ending();
     if (refusal !== null) return refusal;
@@ -83,13 +84,14 @@ const STREAM_HEADERS = {
   'cache-control': 'no-cache',
   'x-accel-buffering': 'no',
 };
-const data = (event: unknown): string => `data: ${JSON.stringify(event)}\n\n`;
 
 /** A comment without a blank line behind it, which some clients take for an event. */
 const KEEP_ALIVE = ': \n';
 
-async function events(giving: Giving & Pick<How, 'asked'>, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, trajectory, ending, stored, times, asked } = giving;
+type Streaming = Giving & Pick<How, 'asked'> & { says: NonNullable<Dialect['stream']> };
+
+async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
+  const { response, attached, rollout_id, trajectory, ending, stored, times, asked, says } = giving;
   const { call } = attached;
   let place = BEGINNING;
   let hasBegun = false;
@@ -113,18 +115,12 @@ async function events(giving: Giving & Pick<How, 'asked'>, isCut: () => boolean)
       if (line !== null && call.turn !== null && (news.length > 0 || reading.ended)) {
         if (reading.ended) await stored();
         const answering = { rollout_id, turn: call.turn, call: line };
-        const first = hasBegun ? '' : data(firstEvent(answering));
-        const text =
-          first +
-          news
-            .flatMap((one) => newsEvents(answering, one))
-            .map(data)
-            .join('');
+        const first = hasBegun ? '' : says.first(answering);
+        const text = first + news.map((one) => says.news(answering, one)).join('');
         hasBegun = true;
         place = to;
         if (text !== '') await send(text);
-        if (reading.ended)
-          return [...lastEvents(answering, asked).map(data), 'data: [DONE]\n\n'].join('');
+        if (reading.ended) return says.last(answering, asked);
         continue;
       }
       const refusal = call.refusal ?? ending();

@@ -13,6 +13,7 @@ export interface Address {
 
 const VERSION = 'dr1';
 const SIGNATURE_BYTES = 16;
+const SIGNATURE_LENGTH = Math.ceil((SIGNATURE_BYTES * 8) / 6);
 /** Longer ones are no keys, and are not looked at. */
 const MOST_LENGTH = 2048;
 const LIFE = /^[1-9]\d{0,8}$/;
@@ -52,13 +53,19 @@ export interface Keyed {
   path: string;
 }
 
-const IN_PATH = /^\/(?:k|ng-rollout)\/([^/]+)(\/.*)?$/;
+const IN_PATH = /^\/k\/([^/]+)(\/.*)?$/;
+/** NeMo Gym's own: a run's id, which is our key, and a segment where it looks for tokens, too. */
+const OF_GYM = /^\/ng-rollout\/([^/]+)(?:\/training-token-capture(?=\/|$))?(\/.*)?$/;
+/** NeMo Gym counts its attempts behind the id. A signature may end like that, but has one length. */
+const ATTEMPT = new RegExp(`^(.*\\.[\\w-]{${SIGNATURE_LENGTH}})-a\\d+$`);
 
 /**
  * Where clients put a key: `Authorization: Bearer`, `x-api-key`, or the path (`/k/<key>/…`; `/ng-rollout/<key>/…` as
  * NeMo Gym has it). A key in the path comes first: redirects lead there, and clients drop or keep their headers.
  */
 export function keyIn(path: string, headers: Headers): Keyed {
+  const [, of_gym, behind = '/'] = OF_GYM.exec(path) ?? [];
+  if (of_gym !== undefined) return { key: of_gym.replace(ATTEMPT, '$1'), path: behind };
   const [, key, rest = '/'] = IN_PATH.exec(path) ?? [];
   if (key !== undefined) return { key, path: rest };
   const bearer = /^bearer +(\S+)$/i.exec(first(headers['authorization']))?.[1];

@@ -61,7 +61,7 @@ const TYPES: Partial<Record<Refusal['status'], string>> = {
   503: 'server_error',
 };
 
-/** The body of `/v1/chat/completions` and `/v1/responses`. */
+/** OpenAI's body of an error, which is also the answer where no dialect is. */
 export const openaiError = ({ status, code, message, param }: Refusal) => ({
   error: {
     message,

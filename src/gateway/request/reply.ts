@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import type { Dialect } from '../dialects/dialect.js';
 import type { Refusal } from './refusals.js';
-import { openaiError } from './refusals.js';
 
 /** Replies that are no answer of the policy. */
 
@@ -20,9 +20,13 @@ const LAST: ReadonlySet<Refusal['status']> = new Set([401, 408, 409, 410, 413, 4
 const RETRY_AFTER_S = 5;
 
 /** In the dialect's words. Clients repeat some statuses by themselves, unless they are told not to. */
-export function sendRefusal(response: ServerResponse, refusal: Refusal): void {
+export function sendRefusal(
+  response: ServerResponse,
+  { refusal, dialect }: { refusal: Refusal; dialect: Pick<Dialect, 'refusal'> },
+): void {
+  const body = JSON.stringify(dialect.refusal(refusal));
   if (response.headersSent) {
-    response.end(`data: ${JSON.stringify(openaiError(refusal))}\n\n`);
+    response.end(`data: ${body}\n\n`);
     return;
   }
   const { status } = refusal;
@@ -33,5 +37,5 @@ export function sendRefusal(response: ServerResponse, refusal: Refusal): void {
     ...(isAgain && { 'retry-after': String(RETRY_AFTER_S) }),
     ...(LAST.has(status) && { connection: 'close' }),
   });
-  response.end(JSON.stringify(openaiError(refusal)));
+  response.end(body);
 }

@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads';
 import { startThread } from '../../platform/process/threads.js';
-import { readChatRequest } from './chat-completions.js';
+import type { Dialect } from '../dialects/dialect.js';
 import type { HashedRequest } from './meaning.js';
 import { hashedInTurns } from './meaning.js';
 import { Refused } from './refusals.js';
@@ -11,8 +11,13 @@ import { unpacked } from './request-wire.js';
 /** Bodies become requests; large ones in a thread, since others wait as long as the event loop reads. */
 export interface RequestReader {
   /** Throws a `Refused`. */
-  read: (body: Buffer, limits: RequestLimits) => Promise<HashedRequest>;
+  read: (body: Buffer, reading: Reading) => Promise<HashedRequest>;
   close: () => Promise<void>;
+}
+
+export interface Reading {
+  dialect: Dialect;
+  limits: RequestLimits;
 }
 
 const LARGE_BYTES = 1024 * 1024;
@@ -26,12 +31,13 @@ interface Waiting {
 export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader {
   let thread: Thread | null = null;
   return {
-    read: async (body, limits) => {
-      if (body.length < large) return await readHere(body, limits);
+    read: async (body, reading) => {
+      if (body.length < large) return await readHere(body, reading);
       thread ??= openThread(() => (thread = null));
       // The first ones do not wait for its start.
-      if (!thread.isReady()) return await readHere(body, limits);
-      const read = await thread.ask({ body, limits });
+      if (!thread.isReady()) return await readHere(body, reading);
+      const { dialect, limits } = reading;
+      const read = await thread.ask({ body, dialect: dialect.name, limits });
       if ('refused' in read) throw new Refused(read.refused);
       if ('failed' in read) throw new Error(read.failed);
       return unpacked(read.request);
@@ -42,8 +48,8 @@ export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader
   };
 }
 
-async function readHere(body: Buffer, limits: RequestLimits): Promise<HashedRequest> {
-  const read = readChatRequest(body, limits);
+async function readHere(body: Buffer, { dialect, limits }: Reading): Promise<HashedRequest> {
+  const read = dialect.read(body, limits);
   if ('refused' in read) throw new Refused(read.refused);
   return await hashedInTurns(read.request);
 }
@@ -78,12 +84,12 @@ function openThread(gone: () => void): Thread {
   });
   return {
     isReady: () => isReady,
-    ask: ({ body, limits }) =>
+    ask: ({ body, ...reading }) =>
       new Promise((resolve, reject) => {
         const number = (asked += 1);
         waiting.set(number, { resolve, reject });
         const buffer = body.buffer as ArrayBuffer;
-        worker.postMessage({ number, body, limits } satisfies BodyToRead, [buffer]);
+        worker.postMessage({ number, body, ...reading } satisfies BodyToRead, [buffer]);
       }),
     close: async () => {
       await worker.terminate();

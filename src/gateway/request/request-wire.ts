@@ -1,4 +1,5 @@
 import { readJson, writeJson } from '../../platform/json/kept.js';
+import type { DialectName } from '../dialects/dialect.js';
 import type { HashedRequest } from './meaning.js';
 import type { Refusal } from './refusals.js';
 import type { RequestLimits } from './request.js';
@@ -8,6 +9,7 @@ import type { RequestLimits } from './request.js';
 export interface BodyToRead {
   number: number;
   body: Uint8Array;
+  dialect: DialectName;
   limits: RequestLimits;
 }
 

@@ -2,16 +2,19 @@ import type { Bodies, Body } from './bodies.js';
 import { bytesOf } from './body.js';
 import { askedAgain } from '../deliver/delivery.js';
 import type { Sessions } from './sessions.js';
+import type { Keyed } from './key.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
 import { NAME } from './neighbours.js';
 import { gatewayFailed } from '../play/patience.js';
 import type { Refusal } from './refusals.js';
-import { Refused } from './refusals.js';
+import { openaiError, Refused } from './refusals.js';
 import type { RequestReader } from './request-reader.js';
 import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
 import type { Session } from '../session.js';
-import { kwargsOf, UNSUPPORTED } from './shaping.js';
+import type { Dialect } from '../dialects/dialect.js';
+import { dialectAt, DIALECTS } from '../dialects/dialects.js';
+import { kwargsOf, UNSUPPORTED } from '../dialects/shaping.js';
 import { give } from '../deliver/stream.js';
 import type { GatewayTimes } from '../times.js';
 
@@ -29,32 +32,48 @@ export function createRoutes(routing: Routing): Answer {
     const { request, response } = exchange;
     askedAgain(request.socket);
     response.on('error', () => undefined);
-    route(exchange, routing).catch((error: unknown) => {
-      if (error instanceof Refused) refuse({ request, response }, error.refusal);
+    const asked = askedOf(request);
+    const dialect = asked.dialect ?? NO_DIALECT;
+    route({ ...exchange, ...asked }, routing).catch((error: unknown) => {
+      if (error instanceof Refused) refuse(exchange, { refusal: error.refusal, dialect });
       else if (request.socket.destroyed || response.headersSent) response.destroy();
-      else refuse({ request, response }, gatewayFailed(error));
+      else refuse(exchange, { refusal: gatewayFailed(error), dialect });
     });
   };
 }
 
+/** `dialect`: of a call; null: it is none. */
+type Asked = Keyed & { dialect: Dialect | null };
+
+function askedOf({ method, url = '/', headers }: Exchange['request']): Asked {
+  const keyed = keyIn(pathOf(url), headers);
+  return { ...keyed, dialect: method === 'POST' ? dialectAt(keyed.path) : null };
+}
+
+const NO_DIALECT = { refusal: openaiError };
+
 /** Reads what a client still sends, for a moment: who meets a reset reads no answer. */
-function refuse({ request, response }: Omit<Exchange, 'expects'>, refusal: Refusal): void {
-  sendRefusal(response, refusal);
+function refuse(
+  { request, response }: Exchange,
+  refused: { refusal: Refusal; dialect: Pick<Dialect, 'refusal'> },
+): void {
+  sendRefusal(response, refused);
   if (!request.complete) request.resume();
 }
 
-async function route(exchange: Exchange, { sessions, ...answering }: Routing): Promise<void> {
+async function route(
+  { key, path, dialect, ...exchange }: Exchange & Asked,
+  { sessions, ...answering }: Routing,
+): Promise<void> {
   const { request, response } = exchange;
   const { method: said = '', url = '/' } = request;
-  const { key, path } = keyIn(pathOf(url), request.headers);
   const method = said === 'HEAD' ? 'GET' : said;
   const named = `${method} ${path}`;
   if (named === 'GET /') {
     response.writeHead(200, { ...NAME, 'content-length': 0 }).end();
     return;
   }
-  const isChat = named === 'POST /v1/chat/completions';
-  if (!isChat && named !== 'GET /v1/models') {
+  if (dialect === null && named !== 'GET /v1/models') {
     const refusal = noRoute(`${said} ${path}`);
     sessions.here(key)?.misfits(refusal);
     throw new Refused(refusal);
@@ -73,8 +92,8 @@ async function route(exchange: Exchange, { sessions, ...answering }: Routing): P
     const asked = query === undefined ? path : `${path}?${query}`;
     sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${asked}`);
     if (!request.complete) request.resume();
-  } else if (isChat) await chat(exchange, { session: answerer, ...answering, gone: gone.signal });
-  else sendJson(response, models(answerer));
+  } else if (dialect === null) sendJson(response, models(answerer));
+  else await call(exchange, { session: answerer, ...answering, dialect, gone: gone.signal });
 }
 
 /** Clients that take this for a proxy send a whole address. */
@@ -83,7 +102,9 @@ const pathOf = (url: string): string => url.replace(/^https?:\/\/[^/?]*/i, '').s
 const noRoute = (named: string): Refusal => ({
   status: 404,
   code: 'unknown_url',
-  message: `unknown request URL: ${named.slice(0, 200)}: expected POST /v1/chat/completions or GET /v1/models`,
+  message: `unknown request URL: ${named.slice(0, 200)}: expected ${Object.keys(DIALECTS)
+    .map((name) => `POST /v1/${name}`)
+    .join(', ')} or GET /v1/models`,
 });
 
 const models = ({ playing }: Session): object => ({
@@ -91,15 +112,15 @@ const models = ({ playing }: Session): object => ({
   data: [{ id: playing.generation().model, object: 'model', created: 0, owned_by: 'policy' }],
 });
 
-type Chat = Omit<Routing, 'sessions'> & { session: Session; gone: AbortSignal };
+type Call = Omit<Routing, 'sessions'> & { session: Session; dialect: Dialect; gone: AbortSignal };
 
-async function chat(exchange: Exchange, { bodies, ...chatting }: Chat): Promise<void> {
-  const body = bodies.open(chatting.session);
+async function call(exchange: Exchange, { bodies, ...calling }: Call): Promise<void> {
+  const body = bodies.open(calling.session);
   try {
-    await answered(exchange, { ...chatting, body });
+    await answered(exchange, { ...calling, body });
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === UNSUPPORTED)
-      chatting.session.misfits(error.refusal);
+      calling.session.misfits(error.refusal);
     throw error;
   } finally {
     body.close();
@@ -108,7 +129,7 @@ async function chat(exchange: Exchange, { bodies, ...chatting }: Chat): Promise<
 
 async function answered(
   { request, response, expects }: Exchange,
-  { session, body, requests, times, gone }: Omit<Chat, 'bodies'> & { body: Body },
+  { session, dialect, body, requests, times, gone }: Omit<Call, 'bodies'> & { body: Body },
 ): Promise<void> {
   const { playing, ending } = session;
   const { settings, journal, rollout_id } = playing;
@@ -119,7 +140,7 @@ async function answered(
   };
   const bytes = await bytesOf(request, { most, patience_ms: times.body_ms, body, ready });
   const kwargs = kwargsOf(playing.generation().generation.chat_template_kwargs);
-  const reading = { body: most, structured, role_map, kwargs };
+  const reading = { dialect, limits: { body: most, structured, role_map, kwargs } };
   const asked = await body.inTurn(() => requests.read(bytes, reading));
   const named = request.headers['idempotency-key'];
   const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
@@ -129,7 +150,7 @@ async function answered(
     ...{ request: asked, idempotency_key, is_retry, gone, release },
   });
   if ('status' in attached) throw new Refused(attached);
-  const giving = { request, response, attached, rollout_id, ending };
+  const giving = { request, response, attached, rollout_id, dialect, ending };
   const { trajectory, stored } = journal;
   await give({ ...giving, trajectory, stored, times }, asked);
 }

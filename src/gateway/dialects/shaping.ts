@@ -2,10 +2,10 @@ import type { ForeignObject } from '../../model/foreign-object.js';
 import { membersIn } from '../../model/foreign-object.js';
 import { preview } from '../../model/problems.js';
 import { isRecord } from '../../platform/json/object.js';
-import { meaningOfJson } from './meaning.js';
-import { badRequest } from './refusals.js';
-import type { TemplateKwargs, ToolChoice } from './request.js';
-import { TOOL_CHOICES } from './request.js';
+import { meaningOfJson } from '../request/meaning.js';
+import { badRequest } from '../request/refusals.js';
+import type { TemplateKwargs, ToolChoice } from '../request/request.js';
+import { TOOL_CHOICES } from '../request/request.js';
 
 /** What shapes the prompt or the answer, and is not honoured, is refused by its field: a program that counts on it is wrong. */
 

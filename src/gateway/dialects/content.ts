@@ -1,6 +1,6 @@
 import { preview } from '../../model/problems.js';
 import { isRecord } from '../../platform/json/object.js';
-import { badRequest } from './refusals.js';
+import { badRequest } from '../request/refusals.js';
 
 /** The text of a message's content. Parts are lines, as vLLM joins them. */
 export function contentText(

@@ -1,37 +1,20 @@
-import type { ToolCall } from '../../model/calls/message.js';
-import type { JournalCall } from '../../model/journal/calls.js';
+import type { ToolCall } from '../../../model/calls/message.js';
+import type { News } from '../../deliver/pieces.js';
+import { createdOf, finishOf, modelOf, usageOf } from '../answering.js';
+import type { Answering } from '../dialect.js';
 
-/**
- * Answers in the dialect of `/v1/chat/completions`. Each byte is a function of the call: whoever asks again gets the same.
- */
-
-interface Answering {
-  rollout_id: string;
-  turn: number;
-  call: JournalCall;
-}
-
-const idOf = ({ rollout_id, turn }: Answering): string => `chatcmpl-${rollout_id}-${turn}`;
+/** Answers in the dialect of `/v1/chat/completions`. */
 
 const headOf = (answering: Answering) => ({
-  id: idOf(answering),
-  created: Math.floor(answering.call.line.at),
-  model: answering.call.line.asked.model ?? 'policy',
+  id: `chatcmpl-${answering.rollout_id}-${answering.turn}`,
+  created: createdOf(answering),
+  model: modelOf(answering),
 });
 
-const usageOf = ({ call: { prompt_length, sampled } }: Answering) => {
-  const completion_tokens = sampled?.token_ids.length ?? 0;
-  return {
-    prompt_tokens: prompt_length,
-    completion_tokens,
-    total_tokens: prompt_length + completion_tokens,
-  };
-};
-
-const finishOf = ({ call: { answer, sampled } }: Answering): string =>
-  (answer?.tool_calls.length ?? 0) > 0
-    ? 'tool_calls'
-    : (sampled?.generation.finish_reason ?? 'stop');
+function wireUsage(answering: Answering) {
+  const { prompt, completion, total } = usageOf(answering);
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total };
+}
 
 const wireCall = ({ id, name, arguments: given }: ToolCall) => ({
   id,
@@ -81,16 +64,8 @@ export function completion(answering: Answering) {
         ...logprobsOf(answering),
       },
     ],
-    usage: usageOf(answering),
+    usage: wireUsage(answering),
   };
-}
-
-/** What a stream has not sent yet; a tool call is sent whole. */
-export interface News {
-  reasoning?: string;
-  content: string;
-  /** With the number of the first among the answer's. */
-  tool_calls: { from: number; calls: readonly ToolCall[] };
 }
 
 type Event = Record<string, unknown>;
@@ -128,6 +103,6 @@ export const lastEvents = (
 ): Event[] => [
   event(answering, { delta: {}, finish_reason: finishOf(answering), ...logprobsOf(answering) }),
   ...(include_usage
-    ? [{ ...event(answering, { delta: {} }), choices: [], usage: usageOf(answering) }]
+    ? [{ ...event(answering, { delta: {} }), choices: [], usage: wireUsage(answering) }]
     : []),
 ];
