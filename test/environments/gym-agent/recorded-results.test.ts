@@ -67,7 +67,10 @@ const MASKED_HERE: Record<string, number[]> = { extra_fields_kept: [0], mask_sam
 
 const goldens = recordedResults();
 
-async function assertNoRow(golden: Golden, reply: Reply, says: RegExp): Promise<void> {
+async function assertNoRow(
+  golden: Golden,
+  { says, ...reply }: Reply & { says: RegExp },
+): Promise<void> {
   const { failure } = await endOfReply(golden, reply);
   assert.match(`${failure?.type}: ${failure?.message}`, says);
   const { row } = await played(golden, reply);
@@ -146,7 +149,7 @@ describe('recorded results of NeMo Gym', () => {
     test(`${name}: ${replies.length - failed} rows, ${failed} failures${fate}`, async () => {
       for (const reply of replies) {
         const says = faults[reply.at];
-        if (says !== undefined) await assertNoRow(golden, reply, says);
+        if (says !== undefined) await assertNoRow(golden, { ...reply, says });
         else if (name !== UNTOKENIZED) await assertRow(golden, reply);
       }
     });

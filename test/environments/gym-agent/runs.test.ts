@@ -90,7 +90,9 @@ describe('a run in progress', () => {
     return {
       ...{ agents, attempt, isClosed },
       wait: () => agents.wait('run', { signal: attempt.signal }),
-      answers: () => held.forEach((response) => response.end('{"reward":1}')),
+      answers: () => {
+        for (const response of held) response.end('{"reward":1}');
+      },
     };
   };
 
