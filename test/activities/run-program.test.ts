@@ -87,7 +87,7 @@ describe('a life of a program', () => {
 
   test('that asked for what is never answered is the last one', async (t) => {
     const asks = async ({ task, signal }: Running): Promise<Ended> => {
-      const url = `${task.base_url}/responses`;
+      const url = `${task.base_url}/embeddings`;
       const headers = { authorization: `Bearer ${task.key}` };
       const { status } = await fetch(url, { method: 'POST', headers, signal });
       throw new Error(`got ${status}`);
@@ -95,7 +95,7 @@ describe('a life of a program', () => {
     const bench = await programBench(t, { program: asks, request: { attempts: { agent: 3 } } });
     await assert.rejects(bench.opened(), (error) => {
       assert.ok(error instanceof ApplicationFailure && error.nonRetryable === true);
-      assert.match(error.message, /never answered \(unknown request URL: POST \/v1\/responses/);
+      assert.match(error.message, /never answered \(unknown request URL: POST \/v1\/embeddings/);
       return true;
     });
     assert.equal((await bench.lines('life')).length, 1);

@@ -179,6 +179,14 @@ describe('what an agent asks of sampling', () => {
   });
 });
 
+test('an agent that wants one tool call an answer is noted as that', () => {
+  const { asked } = accepted({
+    messages: [{ role: 'user', content: 'go' }],
+    parallel_tool_calls: false,
+  });
+  assert.deepEqual(asked, { one_tool_call: true });
+});
+
 describe('a request that is refused says which field, what was expected and what came', () => {
   const deep = `{"messages":${'['.repeat(600)}${']'.repeat(600)}}`;
   const f = { type: 'function', function: { name: 'f' } };
@@ -217,7 +225,6 @@ describe('a request that is refused says which field, what was expected and what
     'functions': [{ messages: [go], functions: [{ name: 'f' }] }, /^functions: /],
     'a function by name': [{ messages: [go], function_call: { name: 'f' } }, /^function_call: /],
     'a custom tool': [{ messages: [go], tools: [{ type: 'custom', custom: { name: 'f' } }] }, /^tools\[0\]\.type: expected function, got "?custom/],
-    'one call at most': [{ messages: [go], tools: [f], parallel_tool_calls: false }, /^parallel_tool_calls: expected true/],
     'structured outputs': [{ messages: [go], structured_outputs: { choice: ['a'] } }, /^structured_outputs: /],
     'a guide': [{ messages: [go], guided_json: { type: 'object' } }, /^guided_json: /],
     'a template': [{ messages: [go], chat_template: 'x' }, /^chat_template: /],

@@ -197,6 +197,11 @@ describe('what an agent asks', () => {
   });
 });
 
+test('an agent that wants one tool call an answer is noted as that', () => {
+  const { asked } = accepted({ input: 'go', parallel_tool_calls: false });
+  assert.deepEqual(asked, { one_tool_call: true });
+});
+
 describe('a request that is refused says which field, what was expected and what came', () => {
   const go = { role: 'user', content: 'go' };
   const f = { type: 'function', name: 'f' };
@@ -224,7 +229,6 @@ describe('a request that is refused says which field, what was expected and what
     'a conversation that is cut': [{ input: 'go', truncation: 'auto' }, /^truncation: expected disabled/, 'unsupported_parameter'],
     'a structure': [{ input: 'go', text: { format: { type: 'json_object' } } }, /^text\.format: expected type text, got \{"type":"json_object"\}/, 'unsupported_parameter'],
     'a named tool': [{ input: 'go', tools: [f], tool_choice: { type: 'function', name: 'f' } }, /^tool_choice: /, 'unsupported_parameter'],
-    'one call at most': [{ input: 'go', tools: [f], parallel_tool_calls: false }, /^parallel_tool_calls: expected true/, 'unsupported_parameter'],
     'a custom tool': [{ input: 'go', tools: [{ type: 'custom', name: 'f' }] }, /^tools\[0\]\.type: expected function/, 'unsupported_parameter'],
     'a tool without a name': [{ input: 'go', tools: [{ type: 'function', function: { name: 'f' } }] }, /^tools\[0\]\.name: expected a string/],
     'no tokens': [{ input: 'go', max_output_tokens: 0 }, /^max_output_tokens: /],

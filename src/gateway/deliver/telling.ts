@@ -76,7 +76,9 @@ export function createTelling(told: Told): Telling {
       count = now;
       if (!next.startsWith(said) || next === said) continue;
       said = next;
-      const { calls, reasoning = '', ...read } = readAnswer(said, { ...settings, ended: false });
+      const one_tool_call = trajectory.calls[turn]?.line.asked.one_tool_call === true;
+      const reading = { ...settings, one_tool_call, ended: false };
+      const { calls, reasoning = '', ...read } = readAnswer(said, reading);
       const named = calls.map((call, k) => ({ id: callId(turn, k), ...call }));
       growing = { ...read, reasoning, calls: named, ended: false };
       news.tell();

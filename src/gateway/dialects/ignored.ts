@@ -25,6 +25,7 @@ export const ignoredIn = (body: Body, read: ReadonlySet<string>): Set<string> =>
 
 const isUsual = (name: string, value: unknown): boolean =>
   (name === 'n' && value === 1) ||
+  name === 'parallel_tool_calls' ||
   (name === 'tool_choice' && (value === 'auto' || value === 'none'));
 
 const MOST_NAMES = 32;

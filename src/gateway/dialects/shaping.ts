@@ -1,3 +1,4 @@
+import type { AskedSampling } from '../../model/calls/message.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import { membersIn } from '../../model/foreign-object.js';
 import { preview } from '../../model/problems.js';
@@ -59,19 +60,18 @@ const shapeOf = (name: string): Says | undefined =>
 /** Throws a `Refused` for the first one that is not honoured. */
 export function checkShape(
   body: Record<string, unknown>,
-  { kwargs, has_tools }: { kwargs: TemplateKwargs; has_tools: boolean },
+  { kwargs }: { kwargs: TemplateKwargs },
 ): void {
   for (const [name, value] of Object.entries(body)) {
     if (value == null || shapeOf(name)?.(value) !== false) continue;
     throw unsupported(name, { expected: 'none, which the policy is not sampled with', got: value });
   }
-  if (body['parallel_tool_calls'] === false && has_tools)
-    throw unsupported('parallel_tool_calls', {
-      expected: 'true, since no answer is cut behind its first call',
-      got: false,
-    });
   checkKwargs(body['chat_template_kwargs'], kwargs);
 }
+
+/** Its tokens are sampled as they come: an answer with several calls is read up to the first. */
+export const oneCallOf = (body: Record<string, unknown>): Pick<AskedSampling, 'one_tool_call'> =>
+  body['parallel_tool_calls'] === false ? { one_tool_call: true } : {};
 
 /** null: the body says nothing of it. */
 export function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice | null {

@@ -69,7 +69,7 @@ export async function playCall(parts: CallInPlay): Promise<void> {
   await journal.append({
     kind: 'answer',
     turn,
-    ...saidIn(text, { ...playing.settings, turn }),
+    ...saidIn(text, { ...playing.settings, ...line.line.asked, turn }),
     glance: glanceOf(journal.trajectory),
   });
   await journal.sync();

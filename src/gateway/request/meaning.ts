@@ -113,8 +113,9 @@ function* hashesOf(request: AgentRequest): Generator<undefined, HashedRequest, v
     yield;
   }
   const thoughts = messages.map(({ reasoning = null }) => reasoning?.trim() ?? null);
-  const { max_tokens, stop, logprobs, structured } = asked;
-  const limits = JSON.stringify([max_tokens ?? null, stop ?? [], logprobs ?? null]);
+  const { max_tokens, stop, logprobs, one_tool_call, structured } = asked;
+  const fewest = one_tool_call === true ? [1] : [];
+  const limits = JSON.stringify([max_tokens ?? null, stop ?? [], logprobs ?? null, ...fewest]);
   const choice = meaningOfJson(writeJson(tool_choice ?? 'auto'));
   const format = structured === undefined ? null : meaningOfJson(structured);
   const key = hashOf('key', said.at(-1) ?? root, JSON.stringify(thoughts), choice, limits, format);

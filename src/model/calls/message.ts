@@ -62,6 +62,8 @@ export const AskedSampling = z.object({
   logprobs: z.int().min(0).exactOptional(),
   /** The last event of a stream has the usage. */
   include_usage: z.literal(true).exactOptional(),
+  /** It is told the first tool call of an answer at most: others are sampled, and nobody hears of them. */
+  one_tool_call: z.literal(true).exactOptional(),
   /** What the answer has to look like, where the environment allows it: `response_format` as JSON. */
   structured: z.string().exactOptional(),
   /** What the agent asked for in vain, by field. */

@@ -40,6 +40,16 @@ describe('tool calls', () => {
       assert.deepEqual(read(text), { content, calls, ...(calls_at && { calls_at }), malformed });
     });
 
+  test('behind the first are not told to who wants one, at any length of the text', () => {
+    const text = `a\n${call(LS)}\nb\n${call(LS)}\nc`;
+    const one = { ...parsers, one_tool_call: true };
+    assert.deepEqual(readAnswer(text, { ...one, ended: true }).calls, [called]);
+    for (let end = 0; end <= text.length; end++) {
+      const { calls } = readAnswer(text.slice(0, end), { ...one, ended: false });
+      assert.deepEqual(calls, calls.length === 0 ? [] : [called]);
+    }
+  });
+
   test('take time that is linear in the text, whatever a policy writes', () => {
     for (const piece of [
       '<tool_call>',

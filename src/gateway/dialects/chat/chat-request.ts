@@ -16,7 +16,7 @@ import { conversationOf, roleOf, toolCall } from '../conversation.js';
 import { ignoredIn, named } from '../ignored.js';
 import type { Body } from '../reading.js';
 import { checked, FIELDS, nullish, reader } from '../reading.js';
-import { checkShape, choiceOf, UNSUPPORTED } from '../shaping.js';
+import { checkShape, choiceOf, oneCallOf, UNSUPPORTED } from '../shaping.js';
 import { functionsIn } from '../tools.js';
 
 /** Requests of the dialect `/v1/chat/completions`. */
@@ -72,13 +72,13 @@ function requestIn(body: Body, limits: RequestLimits): AgentRequest {
   const conversation = conversationOf(messages, { field: 'messages', role_map: limits.role_map });
   const structured = structuredIn(body['response_format'], limits);
   const tools = functionsIn(fields.tools ?? [], { name: ['function', 'name'], ignored });
-  checkShape(body, { ...limits, has_tools: tools !== null });
+  checkShape(body, limits);
   const tool_choice = choiceOf(body);
   return {
     ...conversation,
     tools: tool_choice === 'none' ? null : tools,
     tool_choice,
-    asked: { ...askedIn(fields), ...structured, ...named(ignored) },
+    asked: { ...askedIn(fields), ...oneCallOf(body), ...structured, ...named(ignored) },
     stream: fields.stream ?? false,
   };
 }

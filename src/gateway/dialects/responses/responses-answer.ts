@@ -9,7 +9,6 @@ const UNSAID = {
   error: null,
   instructions: null,
   metadata: {},
-  parallel_tool_calls: true,
   temperature: null,
   tool_choice: 'auto',
   tools: [],
@@ -29,6 +28,7 @@ export function response(answering: Answering) {
     max_output_tokens: asked.max_tokens ?? null,
     output: outputOf(answering),
     usage: wireUsage(answering),
+    parallel_tool_calls: asked.one_tool_call !== true,
     ...UNSAID,
   };
 }

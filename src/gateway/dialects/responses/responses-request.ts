@@ -12,7 +12,7 @@ import { conversationOf } from '../conversation.js';
 import { ignoredIn, named } from '../ignored.js';
 import type { Body } from '../reading.js';
 import { checked, FIELDS, nullish, reader } from '../reading.js';
-import { checkShape, choiceOf, unsupported } from '../shaping.js';
+import { checkShape, choiceOf, oneCallOf, unsupported } from '../shaping.js';
 import { functionsIn } from '../tools.js';
 import { messagesOf } from './input-items.js';
 
@@ -45,13 +45,13 @@ function requestIn(body: Body, limits: RequestLimits): AgentRequest {
   checkFormat(text['format']);
   if (text['verbosity'] != null) ignored.add('text.verbosity');
   const tools = functionsIn(fields.tools ?? [], { name: ['name'], ignored });
-  checkShape(body, { ...limits, has_tools: tools !== null });
+  checkShape(body, limits);
   const tool_choice = choiceOf(body);
   return {
     ...conversation,
     tools: tool_choice === 'none' ? null : (tools?.map(asTemplatesKnowIt) ?? null),
     tool_choice,
-    asked: { ...askedIn(fields), ...named(ignored) },
+    asked: { ...askedIn(fields), ...oneCallOf(body), ...named(ignored) },
     stream: false,
   };
 }
