@@ -150,6 +150,27 @@ describe('an agent of NeMo Gym whose model server is the gateway', () => {
     );
   });
 
+  test('whose conversation is longer than the model takes is told nothing, verified, and truncated', async (t) => {
+    const long: Plays = async (_, ask) => {
+      const said = await ask([{ role: 'user', content: 'word '.repeat(3000) }]);
+      return { reward: 2, said };
+    };
+    const bench = await playing(t, { plays: long, request: { max_seq_len: 64 } });
+    await bench.opened();
+    const row = await rowOf(bench);
+    assert.deepEqual([row.total_reward, row.truncated, row.calls], [2, true, 0]);
+    const [end] = await bench.lines('end');
+    assert.equal(end?.stop_reason, 'truncated');
+    assert.equal((await bench.lines('refused')).length, 1);
+  });
+
+  test('that asks more often than it may is told nothing more, and ends by that limit', async (t) => {
+    const bench = await playing(t, { plays: two, request: { max_rollout_turns: 1 } });
+    await bench.opened();
+    const [end] = await bench.lines('end');
+    assert.deepEqual([end?.stop_reason, end?.totals.total_reward], ['max_turns', 3]);
+  });
+
   test('whose call meets a fault of ours has no verdict, and another life', async (t) => {
     const asks: Plays = async (row, ask) => {
       if (bench.rows.length > 1) await bench.faults(null);

@@ -107,12 +107,12 @@ test('the events of a stream add up to the answer, wherever its text is cut', ()
 });
 
 test('refusals have the words that agents look for', () => {
-  const { error } = openaiError(contextFull({ tokens: 5000, most: 4096 }));
+  const { error } = openaiError(contextFull({ tokens: 5000, most: 4096 })).body;
   assert.equal(error.code, 'context_length_exceeded');
   assert.match(error.message, /^This model's maximum context length is 4096 tokens\./);
   const limit = limitReached('calls', 100);
   assert.equal(limit.status, 400);
-  assert.equal(openaiError(limit).error.code, 'rollout_limit');
-  const unknown = openaiError({ status: 404, code: 'not_found', message: 'no such path' });
+  assert.equal(openaiError(limit).body.error.code, 'rollout_limit');
+  const unknown = openaiError({ status: 404, code: 'not_found', message: 'no such path' }).body;
   assert.deepEqual([unknown.error.type, unknown.error.param], ['not_found_error', null]);
 });

@@ -239,7 +239,7 @@ describe('a request that is refused says which field, what was expected and what
       const refusal = refused(body);
       assert.match(refusal.message, message);
       assert.equal(refusal.status, status);
-      const { error } = openaiError(refusal);
+      const { error } = openaiError(refusal).body;
       assert.equal(error.type, 'invalid_request_error');
       assert.ok(error.message.length < 600);
     });

@@ -99,8 +99,10 @@ describe('a request', () => {
       ['/v1/models', { 'x-api-key': ' ' }, null, '/v1/models'],
       ['/k//v1/models', {}, null, '/k//v1/models'],
     ];
-    for (const [path, headers, key, rest] of cases)
-      assert.deepEqual(keyIn(path, headers), { key, path: rest }, path);
+    for (const [path, headers, key, rest] of cases) {
+      const of_gym = path.startsWith('/ng-rollout/');
+      assert.deepEqual(keyIn(path, headers), { key, path: rest, of_gym }, path);
+    }
   });
 
   test('has the attempt of NeMo Gym behind its key, however that ends', () => {

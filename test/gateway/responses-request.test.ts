@@ -245,7 +245,8 @@ describe('a request that is refused says which field, what was expected and what
 });
 
 test('a full context is refused in OpenAI’s words, by the field of this dialect', () => {
-  assert.deepEqual(RESPONSES.refusal(contextFull({ tokens: 5000, most: 4096 })), {
+  const { body } = RESPONSES.refusal(contextFull({ tokens: 5000, most: 4096 }));
+  assert.deepEqual(body, {
     error: {
       message: contextFull({ tokens: 5000, most: 4096 }).message,
       type: 'invalid_request_error',

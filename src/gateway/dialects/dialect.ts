@@ -1,4 +1,5 @@
-import type { JournalCall } from '../../model/journal/calls.js';
+import type { Said } from '../../model/calls/message.js';
+import type { JournalCall, Sampled } from '../../model/journal/calls.js';
 import type { News } from '../deliver/pieces.js';
 import type { Refusal } from '../request/refusals.js';
 import type { AgentRequest, RequestLimits } from '../request/request.js';
@@ -12,7 +13,7 @@ export interface Dialect {
   name: DialectName;
   /** The request in a body, or what its agent is told. */
   read: (body: Buffer, limits: RequestLimits) => { request: AgentRequest } | { refused: Refusal };
-  refusal: (refusal: Refusal) => object;
+  refusal: (refusal: Refusal) => { status: number; body: object };
   /** A whole answer. Each byte is a function of the call: whoever asks again gets the same. */
   answer: (answering: Answering) => object;
   /** What a stream sends: first, for what is new, and behind the `answer` line. null: none is asked for. */
@@ -28,5 +29,14 @@ export type DialectName = 'chat/completions' | 'responses';
 export interface Answering {
   rollout_id: string;
   turn: number;
-  call: JournalCall;
+  call: {
+    line: Pick<JournalCall['line'], 'at' | 'asked'>;
+    prompt_length: number;
+    sampled:
+      | (Pick<Sampled, 'token_ids' | 'logprobs' | 'top_logprobs'> & {
+          generation: Pick<Sampled['generation'], 'finish_reason'>;
+        })
+      | null;
+    answer: Said | null;
+  };
 }

@@ -51,6 +51,8 @@ type Headers = Readonly<Record<string, string | string[] | undefined>>;
 export interface Keyed {
   key: string | null;
   path: string;
+  /** It came as NeMo Gym's agents ask their model server. */
+  of_gym: boolean;
 }
 
 const IN_PATH = /^\/k\/([^/]+)(\/.*)?$/;
@@ -65,11 +67,12 @@ const ATTEMPT = new RegExp(`^(.*\\.[\\w-]{${SIGNATURE_LENGTH}})-a\\d+$`);
  */
 export function keyIn(path: string, headers: Headers): Keyed {
   const [, of_gym, behind = '/'] = OF_GYM.exec(path) ?? [];
-  if (of_gym !== undefined) return { key: of_gym.replace(ATTEMPT, '$1'), path: behind };
+  if (of_gym !== undefined)
+    return { key: of_gym.replace(ATTEMPT, '$1'), path: behind, of_gym: true };
   const [, key, rest = '/'] = IN_PATH.exec(path) ?? [];
-  if (key !== undefined) return { key, path: rest };
+  if (key !== undefined) return { key, path: rest, of_gym: false };
   const bearer = /^bearer +(\S+)$/i.exec(first(headers['authorization']))?.[1];
-  return { key: bearer ?? (first(headers['x-api-key']) || null), path };
+  return { key: bearer ?? (first(headers['x-api-key']) || null), path, of_gym: false };
 }
 
 const first = (value: string | string[] | undefined): string =>

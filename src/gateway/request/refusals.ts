@@ -63,10 +63,13 @@ const TYPES: Partial<Record<Refusal['status'], string>> = {
 
 /** OpenAI's body of an error, which is also the answer where no dialect is. */
 export const openaiError = ({ status, code, message, param }: Refusal) => ({
-  error: {
-    message,
-    type: TYPES[status] ?? 'invalid_request_error',
-    param: param ?? null,
-    code,
+  status,
+  body: {
+    error: {
+      message,
+      type: TYPES[status] ?? 'invalid_request_error',
+      param: param ?? null,
+      code,
+    },
   },
 });

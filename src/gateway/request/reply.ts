@@ -16,7 +16,7 @@ export function sendElsewhere(response: ServerResponse, location: string): void 
 }
 
 /** Behind these, nothing on this connection gets another answer. */
-const LAST: ReadonlySet<Refusal['status']> = new Set([401, 408, 409, 410, 413, 415]);
+const LAST: ReadonlySet<number> = new Set([401, 408, 409, 410, 413, 415]);
 const RETRY_AFTER_S = 5;
 
 /** In the dialect's words. Clients repeat some statuses by themselves, unless they are told not to. */
@@ -24,12 +24,12 @@ export function sendRefusal(
   response: ServerResponse,
   { refusal, dialect }: { refusal: Refusal; dialect: Pick<Dialect, 'refusal'> },
 ): void {
-  const body = JSON.stringify(dialect.refusal(refusal));
+  const { status, body: said } = dialect.refusal(refusal);
+  const body = JSON.stringify(said);
   if (response.headersSent) {
     response.end(`data: ${body}\n\n`);
     return;
   }
-  const { status } = refusal;
   const isAgain = status === 503;
   response.writeHead(status, {
     'content-type': JSON_TYPE,

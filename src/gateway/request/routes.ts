@@ -13,6 +13,7 @@ import type { RequestReader } from './request-reader.js';
 import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
 import type { Session } from '../session.js';
 import type { Dialect } from '../dialects/dialect.js';
+import { ofGym } from '../dialects/gym.js';
 import { dialectAt, DIALECTS } from '../dialects/dialects.js';
 import { kwargsOf, UNSUPPORTED } from '../dialects/shaping.js';
 import { give } from '../deliver/stream.js';
@@ -47,7 +48,8 @@ type Asked = Keyed & { dialect: Dialect | null };
 
 function askedOf({ method, url = '/', headers }: Exchange['request']): Asked {
   const keyed = keyIn(pathOf(url), headers);
-  return { ...keyed, dialect: method === 'POST' ? dialectAt(keyed.path) : null };
+  const dialect = method === 'POST' ? dialectAt(keyed.path) : null;
+  return { ...keyed, dialect: dialect && keyed.of_gym ? ofGym(dialect) : dialect };
 }
 
 const NO_DIALECT = { refusal: openaiError };
@@ -62,7 +64,7 @@ function refuse(
 }
 
 async function route(
-  { key, path, dialect, ...exchange }: Exchange & Asked,
+  { key, path, of_gym, dialect, ...exchange }: Exchange & Asked,
   { sessions, ...answering }: Routing,
 ): Promise<void> {
   const { request, response } = exchange;
@@ -90,7 +92,8 @@ async function route(
   if ('elsewhere' in answerer) {
     const [, query] = url.split('?');
     const asked = query === undefined ? path : `${path}?${query}`;
-    sendElsewhere(response, `${answerer.elsewhere}/k/${key ?? ''}${asked}`);
+    const place = of_gym ? 'ng-rollout' : 'k';
+    sendElsewhere(response, `${answerer.elsewhere}/${place}/${key ?? ''}${asked}`);
     if (!request.complete) request.resume();
   } else if (dialect === null) sendJson(response, models(answerer));
   else await call(exchange, { session: answerer, ...answering, dialect, gone: gone.signal });
