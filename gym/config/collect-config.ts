@@ -72,7 +72,12 @@ export const parseCollect = (
 export const parseE2E = (
   command: CommandArguments,
 ): Promise<ParsedCommand<E2ERolloutCollectionConfig>> =>
-  parseCommand(command, { flags: RUN_FLAGS, schema: E2ERolloutCollectionConfig });
+  parseCommand(command, {
+    flags: RUN_FLAGS,
+    schema: E2ERolloutCollectionConfig,
+    // Upstream makes the collection's configuration of what is written, not of what it has resolved.
+    params_as_written: true,
+  });
 
 /** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
 export const parseAggregate = (
@@ -89,6 +94,7 @@ export const parseProfile = (
 interface CommandKind<T extends z.ZodObject> {
   flags: Flags;
   schema: T;
+  params_as_written?: boolean;
 }
 
 async function parseCommand<T extends z.ZodObject>(
@@ -104,7 +110,7 @@ async function parseCommand<T extends z.ZodObject>(
 
 async function understood<T extends z.ZodObject>(
   { args, cwd, env, own = [] }: CommandArguments,
-  { flags, schema }: CommandKind<T>,
+  { flags, schema, params_as_written = false }: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {
   const line = readCommandLine(args, { flags, own });
   const places = { cwd, env: withSearchDirs(env, line.search_dirs) };
@@ -112,7 +118,7 @@ async function understood<T extends z.ZodObject>(
   const files = [...gym_configs];
   for (const asset of line.assets) files.push(await assetConfig(asset, places));
   const overrides = withConfigs(line.overrides, files);
-  const gym = await loadGymConfig({ args: overrides, ...places });
+  const gym = await loadGymConfig({ args: overrides, params_as_written, ...places });
   const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS });
   return {
     config: fields,

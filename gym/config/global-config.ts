@@ -18,14 +18,22 @@ export interface GymConfig {
   unresolved: Unresolved[];
 }
 
+export interface GymArguments extends Places {
+  /** In Hydra's form. */
+  args: string[];
+  /** `responses_create_params` stay as they are written; they must have values all the same. */
+  params_as_written?: boolean;
+}
+
 /**
- * Gym's global configuration from arguments in Hydra's form: the files of `config_paths` and their includes, then
- * `env.yaml`, then the arguments. All values that are still `???` are reported in one error.
+ * Gym's global configuration from arguments: the files of `config_paths` and their includes, then `env.yaml`, then the
+ * arguments. All values that are still `???` are reported in one error.
  */
 export async function loadGymConfig({
   args,
+  params_as_written = false,
   ...places
-}: Places & { args: string[] }): Promise<GymConfig> {
+}: GymArguments): Promise<GymConfig> {
   const overrides = parseOverrides(args);
   const env = await loadEnvFile(places);
   const entries = configPathsOf(mergeConfigs(env, overrides));
@@ -36,11 +44,13 @@ export async function loadGymConfig({
   const whole = applyDirectives(merged);
   refuseMissing(whole);
   const { config, unresolved } = resolveAll(whole, places.env);
+  const params = whole[TAKEN_OUT];
+  if (params_as_written && params !== undefined) config[TAKEN_OUT] = params;
   const referenced = referencedKeys(merged);
   return { config, written: new Set(Object.keys(written)), referenced, unresolved };
 }
 
-/** Upstream gives rows these from a configuration of their own. */
+/** Rows get these from a configuration of their own (`rows/materialize.ts`). */
 const TAKEN_OUT = 'responses_create_params';
 
 function resolveAll(whole: JsonObject, env: Places['env']): Resolved {

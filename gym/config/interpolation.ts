@@ -72,8 +72,8 @@ export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
 }
 
 /**
- * A mapping that upstream takes out before it resolves the whole configuration: its own values are resolved from the
- * configuration's root, nested ones from the mapping's.
+ * A mapping that upstream takes out of the configuration: its own values are resolved from the configuration's root, and
+ * what is in them stays as written. Texts in its lists must have a value there, too, which upstream only looks at.
  */
 export function resolveTakenOut(
   key: string,
@@ -93,16 +93,22 @@ export function resolveTakenOut(
     };
     return attempt(value, { scope, unresolved });
   };
-  const mapping = taken(config[key] ?? null, [key]);
-  if (!isObject(mapping)) return { config: { [key]: mapping }, unresolved };
-  const root: JsonObject = {};
-  for (const [name, value] of Object.entries(mapping)) root[name] = taken(value, [key, name]);
-  if (unresolved.length > 0) return { config: { [key]: root }, unresolved };
-  const within = resolveInterpolations(root, env);
-  return {
-    config: { [key]: within.config },
-    unresolved: within.unresolved.map(({ where, what }) => ({ where: `${key}.${where}`, what })),
+  const lookInLists = (value: Json, path: string[]): void => {
+    if (isObject(value))
+      for (const [name, member] of Object.entries(value)) lookInLists(member, [...path, name]);
+    if (!Array.isArray(value)) return;
+    for (const [index, item] of value.entries()) {
+      const place = [...path, String(index)];
+      if (isObject(item)) lookInLists(item, place);
+      else taken(item, place);
+    }
   };
+  const mapping = taken(config[key] ?? null, [key]);
+  lookInLists(config[key] ?? null, [key]);
+  if (!isObject(mapping)) return { config: { [key]: mapping }, unresolved };
+  const own: JsonObject = {};
+  for (const [name, value] of Object.entries(mapping)) own[name] = taken(value, [key, name]);
+  return { config: { [key]: own }, unresolved };
 }
 
 /** A text that cannot be resolved stays, and is recorded. */

@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../json/exact.js';
 import { formatJson, isObject, jsonNumber, numberOf, parseJson } from '../json/exact.js';
 import { filtered } from '../../src/platform/json/order.js';
 import { linesOf } from '../../src/platform/lines.js';
+import { resolveInterpolations } from '../config/interpolation.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { parseInputRow } from './input-row.js';
@@ -45,6 +46,7 @@ export async function materialize(
 ): Promise<GymRow[]> {
   const { say, warn } = dependencies;
   for (const text of announcements(config)) say(text);
+  const params = resolvedParams(config.responses_create_params, dependencies.env);
   const prompt =
     config.prompt_config === null ? null : await loadPrompt(config.prompt_config, dependencies);
   const skills = config.skills === null ? null : await skillsRef(config.skills.path, dependencies);
@@ -61,7 +63,7 @@ export async function materialize(
     inputs = inputs.map((input) => ({ ...input, row: applyPrompt(input.row, prompt) }));
   }
   const repeats = createRepeats(config.num_repeats);
-  const rows = stampRows(inputs, { config, file, repeats, skills });
+  const rows = stampRows(inputs, { config, params, file, repeats, skills });
   const warning = repeats.check();
   if (warning !== null) warn(warning);
   return rows;
@@ -107,8 +109,21 @@ async function readInputs(file: string, limit: number): Promise<InputRow[]> {
   return inputs;
 }
 
+/** What rows get: references in it are looked up in it alone, as upstream does. */
+function resolvedParams(params: JsonObject, env: Places['env']): JsonObject {
+  const { config, unresolved } = resolveInterpolations(params, env);
+  if (unresolved.length === 0) return config;
+  const problems = unresolved.map(({ where, what }) => `responses_create_params.${where}: ${what}`);
+  problems.push(
+    'A reference in responses_create_params is looked up in it alone, as upstream does.',
+  );
+  throw new Error(problems.join('\n'));
+}
+
 interface Stamps {
   config: RolloutCollectionConfig;
+  /** Laid over those of each row. */
+  params: JsonObject;
   file: string;
   repeats: Repeats;
   skills: JsonObject | null;
@@ -144,7 +159,7 @@ interface StampedRow {
   row: JsonObject;
 }
 
-interface RowStamps extends Pick<Stamps, 'config' | 'skills'> {
+interface RowStamps extends Pick<Stamps, 'config' | 'params' | 'skills'> {
   /** Task indices by line text; a new text gets its own. */
   tasks: Map<string, number>;
   where: string;
@@ -153,7 +168,7 @@ interface RowStamps extends Pick<Stamps, 'config' | 'skills'> {
 /** null: the row has no agent. */
 function stampRow(
   { row: given, text }: InputRow,
-  { config, skills, tasks, where }: RowStamps,
+  { config, params, skills, tasks, where }: RowStamps,
 ): StampedRow | null {
   const row = withoutNullStamps(given);
   // A row with `agent_ref: null` has no agent, as in upstream.
@@ -161,7 +176,7 @@ function stampRow(
   if (isNamed && !Object.hasOwn(row, AGENT_REF)) row[AGENT_REF] = { name: config.agent_name };
   const agent = agentOf(row[AGENT_REF], where);
   if (agent === null) return null;
-  row['responses_create_params'] = paramsOf(row, { config, where });
+  row['responses_create_params'] = paramsOf(row, { params, where });
   if (skills !== null) row[SKILLS_REF] = skills;
   if (!Object.hasOwn(row, TASK_INDEX)) {
     const task = tasks.get(text) ?? tasks.size;
@@ -215,11 +230,11 @@ function withoutAgent(
 
 function paramsOf(
   row: JsonObject,
-  { config, where }: { config: RolloutCollectionConfig; where: string },
+  { params, where }: { params: JsonObject; where: string },
 ): JsonObject {
-  const params = row['responses_create_params'];
-  if (isObject(params)) return { ...params, ...config.responses_create_params };
-  const got = params === undefined ? 'nothing' : reprOf(params);
+  const own = row['responses_create_params'];
+  if (isObject(own)) return { ...own, ...params };
+  const got = own === undefined ? 'nothing' : reprOf(own);
   throw new Error(
     `Malformed row ${where}: 'responses_create_params': expected an object, got ${got}`,
   );

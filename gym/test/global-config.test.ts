@@ -108,20 +108,6 @@ describe('the global configuration', () => {
   const whole = async (...given: Parameters<typeof load>): Promise<string> =>
     formatJson((await load(...given)).config);
 
-  describe('has overrides of responses_create_params as rows get them', () => {
-    type Case = [JsonObject, { value?: JsonObject; error?: string }];
-    const key = 'responses_create_params';
-    const env = { PARAMS_T: '0.25' };
-    for (const [given, { value, error }] of golden('create-params.json') as unknown as Case[]) {
-      test(`${formatJson(given)}: ${error ?? 'the value'} is as recorded`, async () => {
-        const { config, unresolved } = await load({ 'env.yaml': formatJson(given) }, { env });
-        const failed = unresolved.find(({ where }) => where.split('.')[0] === key);
-        assert.equal(failed !== undefined, error !== undefined, failed?.what);
-        if (value !== undefined) assert.deepEqual(comparable(config[key]!), comparable(value));
-      });
-    }
-  });
-
   describe('has interpolations in overrides as Hydra and OmegaConf resolve them', () => {
     type Case = [string, { value?: Json; error?: string }];
     const { base, environment_variables, cases } = golden(
