@@ -67,6 +67,11 @@ function withoutPasses(entries: Json): Json {
   }));
 }
 
+/** What stands before `/pass@1/…`. */
+const subsetsIn = (metrics: JsonObject): string[] => [
+  ...new Set(Object.keys(metrics).flatMap((name) => /^(.*)\/pass@1\//s.exec(name)?.[1] ?? [])),
+];
+
 describe('the aggregate metrics of shards', () => {
   test('upstream’s recorded shards: same files, same merge, same metrics but for pass@k, which upstream leaves to servers', async (t) => {
     const { folder, at, write, ...own } = await bed(t);
@@ -192,8 +197,9 @@ describe('the aggregate metrics of shards', () => {
     assert.equal(objectsAt(entry ?? {}, 'group_level_metrics').length, 1);
   });
 
-  test('majority@k and subsets are upstream’s, where answers and subsets are named', async (t) => {
-    for (const { golden } of gymMetricsGoldens('passk_random_03', 'passk_random_15')) {
+  test('majority@k and subsets are upstream’s, where answers and subsets are named, of boolean rewards, answers and subsets as well', async (t) => {
+    const names = ['passk_random_03', 'passk_random_15', 'passk_booleans'];
+    for (const { golden } of gymMetricsGoldens(...names)) {
       const { at, write, metrics, ...own } = await bed(t);
       const tasks = golden['tasks'] as JsonObject[][];
       const rows = tasks.flatMap((rollouts, task) =>
@@ -216,6 +222,7 @@ describe('the aggregate metrics of shards', () => {
           if (name !== 'per_sample_aggregate') assertClose(found[ours(name)] ?? null, value);
         }
       }
+      assert.deepEqual(subsetsIn(found), subsetsIn(objectAt(expected, 'subset_by_difficulty')));
       const [majority = ''] = Object.keys(
         objectAt(objectAt(expected, 'highest_k'), 'majority@{k}'),
       );

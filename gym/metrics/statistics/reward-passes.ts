@@ -13,7 +13,7 @@ export interface PassInput {
   table: RolloutTable;
   /** Extracted answers: with them there are `majority@k` and the score `no_answer`. */
   answers: Labels | null;
-  /** The subset of a task, from its first rollout: with it there are `<subset>/pass@k/…`. */
+  /** The subset of a task, from its first rollout, unless it is false: with it there are `<subset>/pass@k/…`. */
   subsets: Labels | null;
 }
 
@@ -22,7 +22,10 @@ export interface PassInput {
  */
 export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key: Entries } {
   const { table, answers, subsets } = input;
-  const subsetOf = (group: Rows): number | null => subsets?.of(group[0] ?? 0) ?? null;
+  const subsetOf = (group: Rows): number | null => {
+    const label = subsets?.of(group[0] ?? 0) ?? null;
+    return label !== null && subsets?.isTrue(label) === true ? label : null;
+  };
   const most = { whole: 0, parts: new Map<number, number>() };
   for (const group of groupsOf(table, rows)) {
     most.whole = Math.max(most.whole, group.length);

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { parseJson } from '../../json/exact.js';
+import { strOf } from '../../python/repr.js';
 import { growingIntegers } from './growing-array.js';
 
 /** Length up to which a label is kept; of longer ones only equality matters. */
@@ -10,35 +12,42 @@ export interface Labels {
   add(text: string | undefined): void;
   /** The label's number; null: the row has none. */
   of(row: number): number | null;
+  /** As Python shows the first one. */
   nameOf(label: number): string;
+  /** Python's `bool()` of it. */
+  isTrue(label: number): boolean;
 }
 
 export function createLabels(): Labels {
   const rows = growingIntegers();
+  const keys: string[] = [];
   const names: string[] = [];
   const numberOf = new Map<string, number>();
-  const numbered = (name: string): number => {
-    const known = numberOf.get(name);
+  const numbered = (key: string, text: string): number => {
+    const known = numberOf.get(key);
     if (known !== undefined) return known;
-    numberOf.set(name, names.length);
-    return names.push(name) - 1;
+    numberOf.set(key, keys.length);
+    names.push(key.startsWith(HASHED) ? key : strOf(parseJson(text)));
+    return keys.push(key) - 1;
   };
   return {
     add: (text) => {
-      const key = text === undefined || text === 'null' ? null : keyOf(text);
-      rows.push(key === null ? 0 : numbered(key) + 1);
+      const isThere = text !== undefined && text !== 'null';
+      rows.push(isThere ? numbered(keyOf(text), text) + 1 : 0);
     },
     of: (row) => (rows.at(row) === 0 ? null : rows.at(row) - 1),
-    nameOf: (label) => nameIn(names[label] ?? ''),
+    nameOf: (label) => names[label] ?? '',
+    isTrue: (label) => !FALSE.has(keys[label] ?? ''),
   };
 }
+
+const HASHED = '#';
+const FALSE: ReadonlySet<string> = new Set(['0', '""', '[]', '{}']);
 
 /** As Python compares: `"\u0041"` is `"A"`, `1.0` and `true` are 1, and no text is a number. */
 function keyOf(text: string): string {
   const value: unknown = JSON.parse(text);
   const isNumber = typeof value === 'number' || typeof value === 'boolean';
   const key = JSON.stringify(isNumber ? Number(value) : value);
-  return key.length <= KEPT ? key : `#${createHash('sha256').update(key).digest('hex')}`;
+  return key.length <= KEPT ? key : `${HASHED}${createHash('sha256').update(key).digest('hex')}`;
 }
-
-const nameIn = (key: string): string => (key.startsWith('"') ? (JSON.parse(key) as string) : key);

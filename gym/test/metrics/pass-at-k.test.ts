@@ -15,6 +15,9 @@ type Verified = Readonly<Record<string, unknown>>;
 type Metrics = PassMetrics['metrics'];
 type ScoreFunction = (verified: Verified) => Record<string, number>;
 
+/** A boolean reward is a number, as in the table of a file's results. */
+const rewardOf = ({ reward }: Verified): number => Number(reward);
+
 interface Golden {
   tasks: Verified[][];
   score_fn: string;
@@ -30,10 +33,10 @@ interface Golden {
 
 /** The functions that the goldens name in words. */
 const SCORES: Record<string, ScoreFunction | undefined> = {
-  '{accuracy: reward}': ({ reward }) => ({ accuracy: reward as number }),
-  '{accuracy: reward, ok: ok ?? false}': ({ reward, ok }) => ({
-    accuracy: reward as number,
-    ok: Number(ok ?? false),
+  '{accuracy: reward}': (verified) => ({ accuracy: rewardOf(verified) }),
+  '{accuracy: reward, ok: ok ?? false}': (verified) => ({
+    accuracy: rewardOf(verified),
+    ok: Number(verified['ok'] ?? false),
   }),
   '{reward, score} where present': ({ reward, score }) => ({
     ...(reward === undefined ? {} : { reward: reward as number }),
@@ -76,7 +79,7 @@ function counted(
 
 /** The metrics of tasks by their rewards. */
 const ofRewards = (tasks: readonly (readonly Verified[])[], answer_key: string | null = null) =>
-  counted(tasks, { scores: ({ reward }) => ({ accuracy: reward as number }), answer_key }).metrics;
+  counted(tasks, { scores: (verified) => ({ accuracy: rewardOf(verified) }), answer_key }).metrics;
 
 function assertMetrics(actual: Metrics, expected: Metrics): void {
   assert.deepEqual(Object.keys(actual), Object.keys(expected));
