@@ -240,7 +240,7 @@ export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** The input of a `rollout` started by hand: a batch of one. */
 export const SingleRollout = z
-  .strictObject({ sample: Sample, ...rolloutSettings })
+  .strictObject({ sample: Sample.describe('as a line of `samples`'), ...rolloutSettings })
   .superRefine(checkSettings);
 export type SingleRollout = z.infer<typeof SingleRollout>;
 

@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 import { format, resolveConfig } from 'prettier';
 import { z } from 'zod';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
-import { BatchRequest } from '../../src/model/batch-request.js';
+import { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
 import { Release } from '../../src/model/policy/holder.js';
 import { Publish } from '../../src/model/policy/publish.js';
 import { Drain, Join, Leave } from '../../src/model/policy/replicas.js';
@@ -40,6 +40,7 @@ const PolicyUpdates = z.strictObject({
 const SCHEMAS = {
   'batch-request': BatchRequest,
   'stream-request': StreamRequest,
+  rollout: SingleRollout,
   sample: Sample,
   row: Row,
   result: BatchResult,

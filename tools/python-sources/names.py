@@ -40,12 +40,11 @@ ROW = """A line of ``rollouts.jsonl`` or ``failures.jsonl`` without the sample's
 train on.
 
     columns = cast(RowColumns, row)"""
-OF_BATCHES = "samples limit num_repeats max_in_flight priority share completion min_valid rollout_workflows"
 
 MODULES: Dict[str, List[Whole]] = {
     "requests": [
         Whole("batch-request", "BatchRequest", BATCH),
-        Whole("batch-request", "RolloutSettings", ROLLOUT, OF_BATCHES),
+        Whole("rollout", "RolloutSettings", ROLLOUT, "sample"),
         Whole("stream-request", "StreamRequest", STREAM),
         Whole("publish", "PublishRequest", "New weights for all replicas of a generation service; docs/weights.md explains each field."),
         Whole("begin", "BeginRequest", "Engines for weights that a trainer sends itself; docs/weights.md explains each field."),
