@@ -40,7 +40,7 @@ export async function playFromJournal(
   await lease.memory.take(expected, lease.signal);
   const lost = lost_ms > 0 ? { lost_s: lost_ms / 1000 } : {};
   const claimed = await store.claim(ref, { attempt: number, ...lost, ...by });
-  const journal = counted(claimed, { lease, expected });
+  const journal = takingGrowthWhileOurs(claimed, { lease, expected });
   try {
     const { trajectory } = journal;
     if (trajectory.end === null) {
@@ -63,10 +63,12 @@ export async function playFromJournal(
 }
 
 /**
- * Growth beyond the share does not wait; the next taker does. Who has lost the journal learns it from its next line, so
- * that no engine or environment works for it any longer: its workflow waits for it no more.
+ * The journal with two steps behind each append: it checks that the journal is still ours, and takes what the journal
+ * has grown by from the share of memory. Who has lost the journal learns it from its next line, so that no engine or
+ * environment works for it any longer: its workflow waits for it no more. Growth beyond the share does not wait; the
+ * next taker does.
  */
-function counted(
+function takingGrowthWhileOurs(
   journal: Journal,
   { lease: { memory, signal }, expected }: { lease: Lease; expected: number },
 ): Journal {

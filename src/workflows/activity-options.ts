@@ -48,8 +48,9 @@ const BEATING: ActivityOptions = { heartbeatTimeout: '10s', retry: RETRY };
 const OPENING_MS = 24 * 3600_000;
 
 /**
- * A replica is never left between two weights. Rollouts do not wait (ending.ts): the claim of whoever finishes one keeps
- * its last attempt from writing.
+ * The promise of a cancelled activity settles only when the activity has reported. Updates of replicas wait for that, so
+ * that no replica is left between two weights. A rollout that has ended no longer waits for the promise (`untilEnd` of
+ * ending.ts): whoever finishes the rollout claims its journal, so the last attempt writes nothing more.
  */
 const WRITES_FIRST = 'WAIT_CANCELLATION_COMPLETED';
 
