@@ -16,6 +16,7 @@ export const COLLECT_OPTIONS = [
   'gym-environment',
   'batch-id',
   'run-timeout',
+  'max-seq-len',
   'rollout-timeout',
   'folder',
 ];
@@ -29,6 +30,7 @@ const Options = z.object({
   'gym-environment': z.string().nullable().default(null),
   'batch-id': BatchId.nullable().default(null),
   'run-timeout': Duration.nullable().default(null),
+  'max-seq-len': z.coerce.number().int().positive().nullable().default(null),
   'rollout-timeout': Duration.default(ROLLOUT_TIMEOUT),
   folder: z.string().nullable().default(null),
 });
@@ -75,6 +77,7 @@ export function settingsOf(
     environment: given['gym-environment'],
     batch_id: given['batch-id'],
     run_timeout: given['run-timeout'],
+    max_seq_len: given['max-seq-len'],
     rollout_timeout: given['rollout-timeout'],
     folder: given.folder === null ? null : path.resolve(cwd, given.folder),
     replace,

@@ -30,6 +30,7 @@ dev server with its Web UI and a worker, with files in their own folder below .r
 --gym-environment NAME  its environment of kind gym_agent, if it has several
 --batch-id ID           id of the batch; default: named after the output file and the time
 --run-timeout 30m       limit of one /run; default: the environment's (4h)
+--max-seq-len N         tokens of a conversation, where a deployment's policy answers the agents (32768)
 --rollout-timeout 7d    limit of a row, including all attempts and waits
 --folder DIR            folder of the started server's files, instead of one below .rollouts
 --replace               cancels a deployment's batch that still plays an earlier collection into the same file

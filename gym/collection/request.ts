@@ -16,6 +16,8 @@ export interface CollectionSettings {
   batch_id: string | null;
   /** Limit of one `/run`; null: the environment's. */
   run_timeout: string | null;
+  /** Tokens of a conversation that the deployment's policy takes, where it answers the agents; null or absent: usual for agents. */
+  max_seq_len?: number | null;
   /** Limit of a row, from its start to its end, all attempts and waits included. */
   rollout_timeout: string;
   /** Cancels the batch that still plays an earlier collection into the same file. */

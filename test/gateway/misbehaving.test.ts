@@ -85,7 +85,13 @@ describe('a request that is no request', () => {
 describe('a path or key that is none', () => {
   test('unknown paths are 404', async (t) => {
     await beside(t, async (life) => {
-      for (const path of ['completions', 'embeddings', 'chat/completions/x', 'files']) {
+      for (const path of [
+        'completions',
+        'embeddings',
+        'responses/compact',
+        'chat/completions/x',
+        'files',
+      ]) {
         const answer = await told(
           await fetch(`${life.url}/${path}`, { method: 'POST', headers: life.headers }),
         );

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { formatJson } from '../../json/exact.js';
+import type { JsonObject } from '../../json/exact.js';
+import { formatJson, numberOf } from '../../json/exact.js';
 import { filtered } from '../../../src/platform/json/order.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
 import { storedName } from '../../../src/trajectories/places.js';
@@ -76,13 +77,17 @@ export function requestOf({
   num_samples_in_parallel,
   rollout_timeout,
   output,
+  policy = null,
 }: {
   batch_id: string;
   num_samples_in_parallel: number | null;
   rollout_timeout: string;
   output: string;
+  /** Where the deployment's policy answers the agents; absent: it does not. */
+  policy?: { max_seq_len: number | null; params: JsonObject } | null;
 }): Record<string, unknown> {
   return {
+    ...(policy !== null && ofPolicy(policy)),
     samples: { path: samplesPath(batch_id) },
     num_repeats: 1,
     rollout_timeout,
@@ -91,6 +96,31 @@ export function requestOf({
     // A collection has its own rule for rows that fail.
     min_valid: 0,
     metadata: { output_jsonl_fpath: output },
+  };
+}
+
+const USUAL_LENGTH = 32_768;
+/** An agent has its own limit of steps. */
+const MOST_CALLS = 10_000;
+
+/** Agents say how long an answer may be; what they say of sampling is the batch's. */
+function ofPolicy({
+  max_seq_len,
+  params,
+}: {
+  max_seq_len: number | null;
+  params: JsonObject;
+}): Record<string, unknown> {
+  const length = max_seq_len ?? USUAL_LENGTH;
+  const { temperature, top_p } = params;
+  return {
+    max_seq_len: length,
+    max_rollout_turns: MOST_CALLS,
+    generation: {
+      max_new_tokens: length,
+      ...(temperature != null && { temperature: numberOf(temperature) }),
+      ...(top_p != null && { top_p: numberOf(top_p) }),
+    },
   };
 }
 

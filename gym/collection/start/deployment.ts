@@ -28,7 +28,8 @@ export interface Deployment {
   inputs_dir: string;
   /** Name of the environment. */
   environment: string;
-  agents: Pick<AgentSettings, 'head_server' | 'agents'>;
+  agents: Pick<AgentSettings, 'head_server' | 'agents'> &
+    Partial<Pick<AgentSettings, 'model_server'>>;
   /** null: unknown. */
   ui_url: string | null;
   /** Folder of a stack that serves only this command; null: a shared deployment. */

@@ -71,7 +71,7 @@ export async function startNewBatch(
   const { settings, config } = request;
   const { inputs_dir, environment, store_root, task_queue } = deployment;
   const batch_id = await batchIdFor({ request, files, deployment });
-  const { run_timeout, rollout_timeout } = settings;
+  const { run_timeout, rollout_timeout, max_seq_len = null } = settings;
   await writeSamples(rows, {
     inputs_dir,
     batch_id,
@@ -91,6 +91,10 @@ export async function startNewBatch(
       num_samples_in_parallel: parallelOf(config),
       rollout_timeout,
       output: files.main,
+      policy:
+        deployment.agents.model_server === 'gateway'
+          ? { max_seq_len, params: config.responses_create_params }
+          : null,
     }),
     rows: rows.map(({ key, attempt_index }) => [key.task, key.rollout, attempt_index]),
     max_attempts,
