@@ -52,8 +52,8 @@ describe('a door', () => {
     const { door, url } = await doorOf(t);
     session.serve(door);
     assert.equal(session.misfit(), null);
-    assert.equal((await fetch(`${url}/responses`, { method: 'POST' })).status, 404);
-    assert.match(session.misfit() ?? '', /unknown request URL: POST \/v1\/responses/);
+    assert.equal((await fetch(`${url}/messages`, { method: 'POST' })).status, 404);
+    assert.match(session.misfit() ?? '', /unknown request URL: POST \/v1\/messages/);
     assert.equal((await ask(url, { line: 'yes' })).status, 200);
     assert.equal(session.misfit(), null);
     const body = JSON.stringify({ ...says('yes'), guided_regex: 'x' });

@@ -88,7 +88,7 @@ describe('a path or key that is none', () => {
       for (const path of [
         'completions',
         'embeddings',
-        'responses',
+        'responses/compact',
         'chat/completions/x',
         'files',
       ]) {

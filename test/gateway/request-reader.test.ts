@@ -9,6 +9,7 @@ import { eventually } from '../../lab/bed/waiting.js';
 
 const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {}, kwargs: {} } as const;
 const CHAT = { dialect: DIALECTS['chat/completions'], limits: LIMITS };
+const RESPONSES = { dialect: DIALECTS.responses, limits: LIMITS };
 
 /** Text as clients may write it: digits and orders of names that values of JavaScript lose. */
 const ODD = `{"model": "policy", "stream": true, "max_tokens": 7, "stop": ["x"], "user": "u",
@@ -19,6 +20,14 @@ const ODD = `{"model": "policy", "stream": true, "max_tokens": 7, "stop": ["x"],
  "messages": [{"role": "system", "content": "é 🧩 \\ud800"}, {"role": "user", "content": [{"type": "text", "text": "one"}]},
   {"role": "assistant", "content": null, "reasoning": "why", "tool_calls": [{"id": "call_0_0", "function": {"name": "f", "arguments": "{\\"a\\": 1.0}"}}]},
   {"role": "tool", "tool_call_id": "call_0_0", "content": "seen"}]}`;
+
+/** The same in the other dialect. */
+const ODD_RESPONSE = `{"model": "policy", "max_output_tokens": 7, "instructions": "é 🧩 \\ud800",
+ "tools": [{"type": "function", "name": "f", "strict": true, "parameters": {"b": 1.0, "2": 9223372036854775783, "1": {"__proto__": 1}}},
+           {"type": "function", "name": "g"}],
+ "input": [{"role": "user", "content": [{"type": "input_text", "text": "one"}]},
+  {"type": "function_call", "call_id": "call_0_0", "name": "f", "arguments": "{\\"a\\": 1.0}"},
+  {"type": "function_call_output", "call_id": "call_0_0", "output": "seen"}]}`;
 
 /** In memory of its own, as bodies of connections are: small ones of `Buffer.from` share theirs. */
 const bytesOf = (text: string): Buffer => Buffer.from(new TextEncoder().encode(text).buffer);
@@ -43,6 +52,7 @@ describe('a large body', () => {
     t.after(() => there.close());
     for (const [text, reading] of [
       [ODD, CHAT],
+      [ODD_RESPONSE, RESPONSES],
     ] as const) {
       const [one, other] = await Promise.all([
         here.read(bytesOf(text), reading),

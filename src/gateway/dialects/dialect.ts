@@ -23,7 +23,7 @@ export interface Dialect {
   } | null;
 }
 
-export type DialectName = 'chat/completions';
+export type DialectName = 'chat/completions' | 'responses';
 
 export interface Answering {
   rollout_id: string;

@@ -1,8 +1,10 @@
 import { CHAT } from './chat/chat.js';
 import type { Dialect, DialectName } from './dialect.js';
+import { RESPONSES } from './responses/responses.js';
 
 export const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   'chat/completions': CHAT,
+  responses: RESPONSES,
 };
 
 /** null: nobody is answered there. */
