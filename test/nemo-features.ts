@@ -23,16 +23,28 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   '`run_sample_multi_turn_rollout`': [
     `${LONG}/single-rollout.test.ts › is a batch of one: it returns the batch result, and its files hold its row`,
   ],
-  '`generate_responses` and its async form': [
+  '`generate_responses`': [
     `${ACTIVITIES}/generate-turn.test.ts › is in the journal when the activity reports it, and is reported as totals`,
     `${ACTIVITIES}/generate-turn.test.ts › greedily is asked for with temperature 0`,
     `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
+  ],
+  '`generate_responses_async`': [
+    `${ACTIVITIES}/generate-turn.test.ts › in the middle keeps what had streamed in`,
+    `${ENGINE}/vllm-service.test.ts › arrives whole through network packets of 7 bytes`,
+  ],
+  '`async_generate_response_for_sample_turn`': [
+    `${ACTIVITIES}/generate-turn.test.ts › gets the whole log as its prompt, and at most what max_seq_len leaves`,
+    `${ACTIVITIES}/generate-turn.test.ts › without room is empty with finish length, and no request is made`,
+  ],
+  '`RolloutManager`': [
+    `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
+    `${LONG}/single-rollout.test.ts › is a batch of one: it returns the batch result, and its files hold its row`,
   ],
   '`calculate_rewards`': [
     `${ACTIVITIES}/step-environment.test.ts › shows the environment role and content only, its state, and a key that every attempt shares`,
     `${ACTIVITIES}/step-environment.test.ts › because no worker has its environment is final`,
   ],
-  'several environments in one batch': [
+  '`Environments`: several in one batch': [
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
   ],
   'observations that do not fit': [
@@ -61,7 +73,66 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${E2E}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
     `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
   ],
-  '`VllmGeneration`': [
+  '`policy_generation`': [
+    `${ACTIVITIES}/generate-turn.test.ts › is asked for with everything explicit`,
+    `${ACTIVITIES}/generate-turn.test.ts › because no worker has the service is retried: another one may`,
+  ],
+  '`input_batch`, `batch`': [
+    `${ACTIVITIES}/read-samples.test.ts › come back line by line, as they were written`,
+    `${MODEL}/sample.test.ts › keeps unknown columns untouched, whatever they hold`,
+  ],
+  '`initial_sample_state`, `sample_idx`': [
+    `${MODEL}/sample.test.ts › may have all of upstream’s columns, stop_strings also null`,
+    `${LONG}/single-rollout.test.ts › renders its prompt by the service and keeps what the sample brought`,
+  ],
+  '`generation_input_data`, `input_lengths`, `sample_message_log`': [
+    `${ACTIVITIES}/generate-turn.test.ts › gets the whole log as its prompt, and at most what max_seq_len leaves`,
+    `${ACTIVITIES}/play-turns.test.ts › between two turns costs neither: the next one continues with the second`,
+  ],
+  '`sample_stop_strings`': [
+    `${MODEL}/trajectory-turns.test.ts › under \${semantics} the environment’s list replaces the sample’s`,
+    `${ACTIVITIES}/stop-strings.test.ts › has the stop string in its content where the engine cuts it off`,
+  ],
+  '`tokenizer`, `TokenizerType`': [
+    `${ACTIVITIES}/render-prompt.test.ts › gives message k the ids that rendering messages 0 to k adds, the last one the generation prompt`,
+    `${ACTIVITIES}/render-prompt.test.ts › is used as it is, logprobs included, without a request to the service`,
+  ],
+  '`task_to_env`': [
+    `${ACTIVITIES}/step-environment.test.ts › because no worker has its environment is final`,
+    `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
+  ],
+  '`max_seq_len`': [
+    `${ACTIVITIES}/generate-turn.test.ts › gets the whole log as its prompt, and at most what max_seq_len leaves`,
+    `${MODEL}/observation-limit.test.ts › leaves no ids and truncates`,
+  ],
+  '`max_rollout_turns`': [
+    `${ACTIVITIES}/play-turns.test.ts › is where the turn limit is`,
+    `${MODEL}/stop-rules.test.ts › with max_rollout_turns 0 nothing is generated at all`,
+  ],
+  '`greedy`': [`${ACTIVITIES}/generate-turn.test.ts › greedily is asked for with temperature 0`],
+  '`include_logprobs`': [
+    `${ENGINE}/vllm-service.test.ts › leaves out logprobs, stops and seed when there are none`,
+  ],
+  '`DatumSpec`, `LLMMessageLogType`': [
+    `${MODEL}/sample.test.ts › may have all of upstream’s columns, stop_strings also null`,
+    `${E2E}/recorded-runs.test.ts › golden.name`,
+  ],
+  '`BatchedDataDict`, `FlatMessagesType`, `batched_message_log_to_flat_message`': [
+    `${ACTIVITIES}/recorded-runs/suite-of-activities.ts › their rows have equal arrays as lines and as Arrow`,
+    `${ENVIRONMENTS}/python.test.ts › passes its own tests`,
+  ],
+  '`get_keys_from_message_log`': [
+    `${ACTIVITIES}/step-environment.test.ts › shows the environment role and content only, its state, and a key that every attempt shares`,
+  ],
+  '`GenerationInterface`, `GenerationDatumSpec`, `GenerationOutputSpec`': [
+    `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
+    `${ENGINE}/vllm-service.test.ts › sends every sampling parameter, so that no server default applies`,
+  ],
+  '`EnvironmentInterface`, `EnvironmentReturn`': [
+    `${ENVIRONMENTS}/http.test.ts › sends the logs, the metadata and the headers of the protocol`,
+    `${ENVIRONMENTS}/http.test.ts › takes an answer without stop strings and without extracted answers`,
+  ],
+  '`VllmGeneration`, `VLLMGeneration`': [
     `${INTEROP}/batch.test.ts › whose worker is killed in its midst has the rows of the undisturbed one`,
     `${INTEROP}/batch.test.ts › that is paused in its midst with mode=\${mode} waits, and then has the rows of the undisturbed one, at the first attempt`,
     `${INTEROP}/engine-kill.test.ts › in its midst, and started again minutes later, has the rows of the undisturbed one`,
@@ -70,7 +141,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   'logprobs of the sampled tokens': [
     `${INTEROP}/logprobs.test.ts › are in rows those that torch computes of the distribution at the temperature`,
   ],
-  'weight updates of `vllm_backend`': [
+  'weight updates of `vllm_backend`, `VLLMBackend`': [
     `${ACTIVITIES}/update-replica.test.ts › goes through every phase, recorded before the first of them and behind the last`,
     `${INTEROP}/policy.test.ts › mode \${mode}, wire \${wire}: each token has the version whose weights torch finds it sampled with`,
   ],
@@ -80,22 +151,22 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   'multi-turn chat templates': [
     `${INTEROP}/chat.test.ts › is sent the engine’s own rendering at each turn, cut anywhere or not`,
   ],
-  'sliding puzzle': [
+  'sliding puzzle (`SlidingPuzzleEnvironment`)': [
     `${ENVIRONMENTS}/sliding-puzzle/environment.test.ts › plays \${name} as upstream did`,
   ],
-  'maths: math-verify, DAPO, multiple choice': [
+  'maths (`MathEnvironment`): math-verify, DAPO, multiple choice': [
     `${ENVIRONMENTS}/math/goldens.test.ts › the verdicts of \${name}`,
     `${ENVIRONMENTS}/math/goldens.test.ts › the steps of \${name}`,
     `${ENVIRONMENTS}/math/pure-verifiers.test.ts › judges as upstream’s in \${name}`,
   ],
-  'code that runs between tags': [
+  'code that runs between tags (`CodeEnvironment`)': [
     `${ENVIRONMENTS}/code/goldens.test.ts › \${name} answers as upstream did`,
     `${ENVIRONMENTS}/code/escapes.test.ts › no attempt gets through`,
   ],
   'code similarity': [
     `${ENVIRONMENTS}/code-jaccard/code-jaccard.test.ts › is upstream’s in \${name}`,
   ],
-  'VLM rewards': [
+  'VLM rewards (`VLMEnvironment`)': [
     `${ENVIRONMENTS}/vlm/goldens.test.ts › the step of \${file}`,
     `${ENVIRONMENTS}/vlm/goldens.test.ts › the rewards of \${file}`,
   ],
@@ -106,7 +177,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${ACTIVITIES}/image-prompts.test.ts › has a row with the image as the sample has it`,
     `${ACTIVITIES}/image-prompts.test.ts › is refused where the service is sent token ids alone, and under prompt_format raw`,
   ],
-  'BM25 retriever': [
+  'BM25 retriever (`RetrieverTool`)': [
     `${ENVIRONMENTS}/retriever/retriever.test.ts › ranks as upstream’s does in \${name}, ties by place`,
     `${ENVIRONMENTS}/retriever/retriever.test.ts › answers as upstream’s does`,
     `${ENVIRONMENTS}/retriever/corpora.test.ts › may have any column of texts`,
@@ -132,20 +203,64 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${MODEL}/agent-shaping.test.ts › may train on answers with mask_sample as on any`,
     `${ENVIRONMENTS}/gym-agent/recorded-results.test.ts › \${name}: \${replies.length - failed} rows, \${failed} failures\${fate}`,
   ],
-  '`RolloutCollectionConfig` and its siblings': [
+  '`RolloutCollectionConfig`, `SharedRolloutCollectionConfig`, `BaseNeMoGymCLIConfig`': [
     `${GYM}/collect-config.test.ts › the documented command of ng_collect_rollouts is understood, with every default`,
     `${GYM}/collect-config.test.ts › the other commands have their own fields and flags`,
     `${GYM}/overrides.test.ts › upstream's own example commands come out as they are meant`,
   ],
-  'rows: prompts, agents, repeats, seeds, skills': [
+  '`agent_name`': [
+    `${GYM}/rows-goldens.test.ts › \${name}: the rows are upstream's, in dispatch order`,
+    `${GYM}/materialize.test.ts › with a limit, rows without an agent are named by index; the lines are named in any case`,
+  ],
+  '`input_jsonl_fpath`, `limit`': [
+    `${GYM}/materialize.test.ts › a missing input file is named`,
+    `${GYM}/materialize.test.ts › lines beyond the limit are not read, and a limit of 0 is none`,
+  ],
+  '`num_repeats`, `num_repeats_add_seed`': [
+    `${GYM}/materialize.test.ts › agents without a number of repeats are all named, with those that have one`,
+    `${GYM}/materialize.test.ts › an override keeps how its number was written, and a seed the rest of extra_body`,
+  ],
+  '`responses_create_params`': [
+    `${GYM}/collect-config.test.ts › parameters may be nested or dotted, and a file may say it all`,
+    `${GYM}/materialize.test.ts › an override keeps how its number was written, and a seed the rest of extra_body`,
+  ],
+  '`prompt_config`': [
+    `${GYM}/materialize.test.ts › a system template comes first, and both see the fields of the row`,
+  ],
+  '`num_samples_in_parallel`': [
+    `${GYM}/collection/batch-request.test.ts › no limit of upstream’s is a large one here`,
+  ],
+  '`output_jsonl_fpath`, `materialized_jsonl_fpath`': [
+    `${GYM}/collection/follower.test.ts › results are written in completion order, once, and failures beside them`,
+    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
+  ],
+  '`disable_aggregation`': [
+    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
+  ],
+  '`upload_rollouts_to_wandb`': [
+    `${GYM}/collect-config.test.ts › the old name of upload_rollouts is accepted, the new one wins, nothing is uploaded`,
+  ],
+  '`_preprocess_rows_from_config`: prompts, agents, repeats, seeds, skills': [
     `${GYM}/rows-goldens.test.ts › \${name}: the rows are upstream's, in dispatch order`,
     `${GYM}/rows-goldens.test.ts › \${name}: the error is upstream's`,
   ],
-  '`run_from_config`': [
+  '`run_from_config` of `RolloutCollectionHelper`; `collect_rollouts`, `ng_collect_rollouts`': [
     `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
     `${INTEROP}/nemo-gym.test.ts › the files of both collectors are the same, captured calls included`,
   ],
-  '`resume_from_cache`': [
+  '`run_examples`, `examples`, `semaphore`': [
+    `${GYM}/collection/batch-request.test.ts › a row is a sample that an agent plays, its text as it was written`,
+    `${ACTIVITIES}/run-agent.test.ts › starts its rollouts with a plan that names agent, row and attempt, and renders nothing`,
+  ],
+  '`setup_server_client`, `head_server_config`, `ServerClient`, `BaseServerConfig`': [
+    `${GYM}/collect-config.test.ts › the head server may be elsewhere`,
+    `${ENVIRONMENTS}/gym-agent/agents.test.ts › is asked of the head server again when it is not where it was`,
+  ],
+  '`_rollout_request_debug_summary`': [
+    `${GYM}/collection/routing.test.ts › is stamped at its end with the keys of its row, in upstream’s order`,
+    `${GYM}/collection/routing.test.ts › has its class, its attempt and what happened, and neither reward nor response`,
+  ],
+  '`resume_from_cache`, `_load_from_cache`': [
     `${GYM}/resume-goldens.test.ts › \${name}: the same rows are left, with the same attempts and summary`,
     `${INTEROP}/nemo-gym.test.ts › what \${first} began, \${then} ends`,
   ],
@@ -159,11 +274,24 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${GYM}/serve/clean-folder.test.ts › names each file that upstream would download, whence to get it and where to put it`,
     `${GYM}/serve/prepare.test.ts › servers are started with a log, waited for, and stopped as Ctrl-C does it`,
   ],
-  '`RolloutAggregationConfig`': [
-    `${GYM}/aggregate.test.ts › upstream’s recorded shards: same files, same merge, same metrics but for pass@k, which upstream leaves to servers`,
-    `${GYM}/cli/gym-metrics.test.ts › shards that each number their tasks from 0 are an error with the total, and nothing is written`,
+  '`split`': [
+    `${GYM}/serve/prepare-data.test.ts › a split without data is an error that says what there is`,
   ],
-  "an agent's own metrics": [
+  '`reuse_existing_data_preparation`': [
+    `${GYM}/serve/prepare.test.ts › prepared data is used again only where it is asked for`,
+  ],
+  '`RolloutAggregationConfig`, `RolloutAggregationHelper`; `aggregate_rollouts`, `ng_aggregate_rollouts`':
+    [
+      `${GYM}/aggregate.test.ts › upstream’s recorded shards: same files, same merge, same metrics but for pass@k, which upstream leaves to servers`,
+      `${GYM}/cli/gym-metrics.test.ts › shards that each number their tasks from 0 are an error with the total, and nothing is written`,
+    ],
+  '`input_glob`, `_expand_input_glob`': [
+    `${GYM}/metrics/text.test.ts › globs are Python’s: each sorted, each file once, hidden files only by name`,
+  ],
+  '`merge_shards`': [
+    `${GYM}/aggregate.test.ts › four shards come out as the whole does, byte for byte, merged file included`,
+  ],
+  '`_call_aggregate_metrics`: `/aggregate_metrics` of each agent': [
     `${GYM}/agent-answer.test.ts › it is sent the results in order, without what is heavy, and its answer is taken as it is`,
     `${GYM}/agent-answer.test.ts › a server that \${what} has no entry, and no other metrics stand in its place`,
   ],

@@ -9,7 +9,9 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { DEATHS } from './deaths.js';
+import { codeIn } from './docs/checks/page.js';
 import { NEMO_FEATURES } from './nemo-features.js';
+import { NEMO_NAMES } from './nemo-names.js';
 import { FAILURES, INVARIANTS } from './promises.js';
 import { README_FAILURES } from './readme-failures.js';
 
@@ -122,9 +124,10 @@ for (const [page, failures] of [
   });
 
 describe('docs/nemo.md names the tests of what it says', () => {
-  const rows = [...read('docs/nemo.md').matchAll(/^\| +(.+?) +\| .* \| +(\[.+?) +\|$/gm)].map(
-    ([, what = '', links = '']) => ({
+  const rows = [...read('docs/nemo.md').matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(
+    ([, what = '', here = '', links = '']) => ({
       what,
+      names: codeIn(`${what} ${here}`),
       files: [...links.matchAll(/\]\(\.\.\/([^)]+)\)/g)].map(([, file]) => file),
     }),
   );
@@ -135,6 +138,16 @@ describe('docs/nemo.md names the tests of what it says', () => {
       rows.map(({ what }) => what),
     );
   });
+
+  for (const [document, names] of Object.entries(NEMO_NAMES)) {
+    test(`and each name of ${document} has a row`, () => {
+      const said = new Set(rows.flatMap((row) => row.names));
+      assert.deepEqual(
+        names.filter((name) => !said.has(name)),
+        [],
+      );
+    });
+  }
 
   for (const { what, files } of rows) {
     test(what, () => {

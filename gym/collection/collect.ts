@@ -7,7 +7,7 @@ import { toMs } from '../../src/model/workflow-safe/durations.js';
 import { INTERRUPTED } from '../../src/platform/process/interrupts.js';
 import { createCaptures } from '../capture/captures.js';
 import { checkAgents } from './start/agents-check.js';
-import { aboutParallel, folderFor, queueFor } from './start/batch-request.js';
+import { aboutParallel, folderFor, parallelOf, queueFor } from './start/batch-request.js';
 import { chooseBatch } from './start/choose.js';
 import type { Deployment } from './start/deployment.js';
 import { hasStack, localStore, openDeployment, startLocalDeployment } from './start/deployment.js';
@@ -138,10 +138,7 @@ async function collectOn(
   const { request, files, shown, screen, signal, max_attempts } = collecting;
   const client = await connectBatchClient(deployment.server);
   try {
-    const [parallel, isLocal] = [
-      request.config.num_samples_in_parallel,
-      deployment.folder !== null,
-    ];
+    const [parallel, isLocal] = [parallelOf(request.config), deployment.folder !== null];
     for (const text of aboutParallel(parallel, { rows: prepared.rows.length, isLocal }))
       screen.say(text);
     // From here on files change.

@@ -21,7 +21,14 @@ const EVERYWHERE: Flags = {
   '-v': { meaning: 'verbose' },
 };
 
-/** `gym eval run` (upstream's cli/main.py at 07d6b0d). */
+/** Of 0.7.0, whose check of the results is not there. */
+const HEALTH: Flags = {
+  '--no-health-check': yes('disable_health_check'),
+  '--health-check-workers': value('health_check_workers'),
+  '--health-check-ignore': text('health_check_ignored_checks'),
+};
+
+/** `gym eval run` (upstream's cli/main.py at 07d6b0d, and what 0.7.0 adds). */
 export const RUN_FLAGS: Flags = {
   ...EVERYWHERE,
   '--benchmark': { meaning: 'asset' },
@@ -50,6 +57,9 @@ export const RUN_FLAGS: Flags = {
   '--top-p': value('responses_create_params.top_p'),
   '--max-output-tokens': value('responses_create_params.max_output_tokens'),
   '--disable-aggregation': yes('disable_aggregation'),
+  '--interleave-repeats': yes('interleave_repeats'),
+  '--allow-unsupported-pairing': yes('allow_unsupported_pairing'),
+  ...HEALTH,
 };
 
 export const AGGREGATE_FLAGS: Flags = {
@@ -59,6 +69,7 @@ export const AGGREGATE_FLAGS: Flags = {
   '-i': text('input_glob'),
   '--output': text('output_jsonl_fpath'),
   '-o': text('output_jsonl_fpath'),
+  ...HEALTH,
 };
 
 export const PROFILE_FLAGS: Flags = {

@@ -37,10 +37,27 @@ const WITHOUT_EFFECT = new Set(
   ),
 );
 
-export const hasNoEffect = (key: string): boolean =>
-  WITHOUT_EFFECT.has(key) || /^(?:policy_|global_aiohttp_)/.test(key);
+/**
+ * Keys of 0.7.0 that change how upstream's collector runs, or what it checks afterwards. Those that change what is
+ * played or counted are refused (schemas.ts).
+ */
+const OF_NEWER_RELEASES = new Set(
+  `retain_results_in_memory disable_health_check health_check_workers health_check_ignored_checks dispatch_budget_s
+  drain_margin_s dispatch_longest_first retry_terminal_timeouts retry_invalid_judge_responses task_data_validation
+  telemetry server_spinup_timeout_seconds uv_lock_timeout_seconds uvicorn_proxy_headers uvicorn_forwarded_allow_ips
+  allow_unsupported_pairing error_on_agent_without_environment_server`.split(/\s+/),
+);
 
-const SERVER_KINDS = ['responses_api_models', 'resources_servers', 'responses_api_agents'];
+export const hasNoEffect = (key: string): boolean =>
+  WITHOUT_EFFECT.has(key) || OF_NEWER_RELEASES.has(key) || /^(?:policy_|global_aiohttp_)/.test(key);
+
+const SERVER_KINDS = [
+  'responses_api_models',
+  'resources_servers',
+  'responses_api_agents',
+  // Since 0.7.0.
+  'environment_servers',
+];
 
 /** A mapping that configures a server. */
 export const isServer = (value: Json | undefined): boolean =>

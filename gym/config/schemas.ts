@@ -90,6 +90,27 @@ const Driver = orNull((value, context) => {
   return z.NEVER;
 });
 
+/**
+ * A field of NeMo Gym 0.7.0 that would change what is played or counted: refused, but for values that ask for nothing.
+ */
+const refused = (why: string, usual: Json = null) =>
+  orNull((value, context) => {
+    const isEmpty = value instanceof Object && Object.keys(value).length === 0;
+    if (value === null || value === false || value === usual || isEmpty) return null;
+    context.addIssue({ code: 'custom', message: `${why}, got ${shown(value)}` });
+    return z.NEVER;
+  }).describe(`refused: ${why}`);
+
+const NO_ZEROS = 'metrics here count rows that have a result';
+const NO_ROUTES = 'rows go to the agent that their agent_ref names, not to an environment server';
+const OWN_AGENTS = 'agents are those of the rows: write agent_ref into them';
+
+/** Fields of what is counted. */
+const COUNTED = {
+  count_failure_classes_as_zero: refused(NO_ZEROS),
+  count_missing_rollouts_as_zero: refused(NO_ZEROS),
+};
+
 const notNegative = (number: number): boolean => number >= 0;
 const NOT_NEGATIVE = 'expected 0 or more';
 
@@ -106,7 +127,17 @@ const SHARED = {
   route_failures_to_sidecar: defaulted(Flag, false).describe(
     'the exit code is 0 also where rows failed; they are in the failures file in any case',
   ),
+  require_complete: defaulted(Flag, false).describe(
+    'the exit code is 1 while a row has no result, whatever route_failures_to_sidecar says',
+  ),
+  max_resident_rollout_tasks: optional(
+    Whole.refine((count) => count >= 1, 'expected 1 or more'),
+  ).describe('a further limit of /run calls at once'),
   rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
+  environment_routing_mode: refused(NO_ROUTES, 'agent'),
+  environment_server_name: refused(NO_ROUTES),
+  environment_server_routes: refused(NO_ROUTES),
+  ...COUNTED,
   upload_rollouts: defaulted(Flag, true).describe(
     'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name',
   ),
@@ -115,6 +146,8 @@ const SHARED = {
 export const RolloutCollectionConfig = z.strictObject({
   ...SHARED,
   agent_name: optional(Text).describe('for rows without agent_ref'),
+  agent_map: refused(OWN_AGENTS),
+  fan_out: refused(OWN_AGENTS),
   input_jsonl_fpath: Text.describe('the rows, one JSON object a line'),
   limit: optional(Whole.refine(notNegative, NOT_NEGATIVE)).describe(
     'the first lines only; null and 0: all',
@@ -122,6 +155,9 @@ export const RolloutCollectionConfig = z.strictObject({
   num_repeats: NumRepeats.describe('rollouts of each row, or by agent: {a: 32, _default: 1}'),
   num_repeats_add_seed: defaulted(Flag, false).describe(
     'repeat r is generated with seed r, by metadata.extra_body',
+  ),
+  interleave_repeats: defaulted(Flag, false).describe(
+    'starts the repeats round by round (abcabc), not those of each row one behind the other (aabbcc)',
   ),
   resume_from_cache: defaulted(Flag, false).describe(
     'continues a collection: rows with a result are not played again',
@@ -151,6 +187,7 @@ export const RolloutAggregationConfig = z.strictObject({
   input_glob: Text.describe('patterns of shard files, separated by commas'),
   output_jsonl_fpath: Text.describe('the merged results; the metrics file is named after it'),
   merge_shards: defaulted(Flag, true).describe('writes the merged results'),
+  ...COUNTED,
 });
 export type RolloutAggregationConfig = z.infer<typeof RolloutAggregationConfig>;
 

@@ -35,7 +35,7 @@ interface InputRow {
 }
 
 /**
- * The rows of a collection in dispatch order (`aabbcc`): each line of the input with its prompt filled in, its agent,
+ * The rows of a collection in dispatch order (`aabbcc`, or `abcabc` if interleaved): each line of the input with its prompt filled in, its agent,
  * its parameters, its task and rollout index. Throws upstream's error texts (`_preprocess_rows_from_config` at
  * 07d6b0d).
  */
@@ -64,7 +64,9 @@ export async function materialize(
   const rows = stampRows(inputs, { config, file, repeats, skills });
   const warning = repeats.check();
   if (warning !== null) warn(warning);
-  return rows;
+  if (!config.interleave_repeats) return rows;
+  say('Interleaving repeats (in a pattern of aabbcc to abcabc)');
+  return rows.toSorted((one, other) => one.key.rollout - other.key.rollout);
 }
 
 /** As a line of `<stem>_materialized_inputs.jsonl`, without its end. */

@@ -60,13 +60,23 @@ describe("the arguments of upstream's collection commands", () => {
       responses_create_params: {},
       disable_aggregation: false,
       route_failures_to_sidecar: false,
+      require_complete: false,
+      max_resident_rollout_tasks: null,
       rollout_collection_driver: null,
+      environment_routing_mode: null,
+      environment_server_name: null,
+      environment_server_routes: null,
+      count_failure_classes_as_zero: null,
+      count_missing_rollouts_as_zero: null,
       upload_rollouts: true,
       agent_name: 'example_single_tool_call_simple_agent',
+      agent_map: null,
+      fan_out: null,
       input_jsonl_fpath: 'weather_query.jsonl',
       limit: 100,
       num_repeats: 4,
       num_repeats_add_seed: false,
+      interleave_repeats: false,
       resume_from_cache: false,
       prompt_config: null,
       skills: null,
@@ -161,6 +171,8 @@ describe("the arguments of upstream's collection commands", () => {
       input_glob: 'a*,b',
       output_jsonl_fpath: 'out',
       merge_shards: false,
+      count_failure_classes_as_zero: null,
+      count_missing_rollouts_as_zero: null,
     });
     const profile = await parseProfile({ args: ['--inputs', 'i', '--rollouts', 'r'], ...places });
     assert.deepEqual(profile.config, {
@@ -231,6 +243,80 @@ describe('what is wrong', () => {
       [...IN_OUT, '+rollout_collection_driver=a.b:c'],
       /a driver is Python code.*'a\.b:c'/,
     );
+  });
+});
+
+describe('of NeMo Gym 0.7.0', () => {
+  const REFUSED = {
+    agent_map: '{old: new}',
+    fan_out: '{old: [new]}',
+    environment_routing_mode: 'taskset',
+    environment_server_name: 'e',
+    environment_server_routes: '{t: e}',
+    count_failure_classes_as_zero: '[agent_run_error]',
+    count_missing_rollouts_as_zero: 'true',
+  };
+
+  for (const [field, value] of Object.entries(REFUSED)) {
+    test(`${field} would change what is played or counted: it is refused by its name`, async () => {
+      const problem = new RegExp(`invalid configuration: ${field} \\(.*, got .`);
+      await refuses([...IN_OUT, `+${field}=${value}`], problem);
+    });
+  }
+
+  test('what asks for nothing of these is accepted', async () => {
+    const { notes } = await collect(
+      ...[...IN_OUT, '+agent_map=null', '+fan_out={}', '+environment_routing_mode=agent'],
+      ...['+environment_server_routes={}', '+count_failure_classes_as_zero=[]'],
+      '+count_missing_rollouts_as_zero=false',
+    );
+    assert.deepEqual(notes, []);
+  });
+
+  test('aggregate refuses what it would count, and passes over where rows go', async () => {
+    const args = ['-i', 'a', '-o', 'out', '+environment_routing_mode=taskset'];
+    const places = { cwd: directory.path, env: {} };
+    const { notes } = await parseAggregate({ args, ...places });
+    assert.deepEqual(notes, ['without effect here: environment_routing_mode']);
+    await assert.rejects(
+      parseAggregate({ args: [...args, '+count_missing_rollouts_as_zero=true'], ...places }),
+      /count_missing_rollouts_as_zero \(metrics here count rows that have a result, got True\)/,
+    );
+  });
+
+  test('limits, order and completeness are taken, by field and by flag', async () => {
+    const { config, notes } = await collect(
+      ...[...IN_OUT, '--interleave-repeats', '+require_complete=true'],
+      '+max_resident_rollout_tasks=8',
+    );
+    assert.ok(config.interleave_repeats && config.require_complete);
+    assert.equal(config.max_resident_rollout_tasks, 8);
+    assert.deepEqual(notes, []);
+    await refuses([...IN_OUT, '+max_resident_rollout_tasks=0'], /expected 1 or more, got 0/);
+  });
+
+  test('what only concerns its collector is said to be without effect', async () => {
+    const { notes } = await collect(
+      ...[...IN_OUT, '--no-health-check', '--health-check-ignore', 'a,b', '+dispatch_budget_s=60'],
+      ...['+retain_results_in_memory=false', '+telemetry={enabled: true}'],
+      '--allow-unsupported-pairing',
+    );
+    const idle = ['disable_health_check', 'health_check_ignored_checks'].concat([
+      'allow_unsupported_pairing',
+      'dispatch_budget_s',
+      'retain_results_in_memory',
+      'telemetry',
+    ]);
+    assert.deepEqual(notes, [`without effect here: ${idle.join(', ')}`]);
+    await refuses(
+      [...IN_OUT, '--agent-type', 'hermes_agent'],
+      /unrecognized argument --agent-type/,
+    );
+  });
+
+  test('an environment server is a server', async () => {
+    const relay = '+relay={environment_servers: {legacy_agent: {entrypoint: app.py}}}';
+    assert.deepEqual((await collect(...IN_OUT, relay)).notes, []);
   });
 });
 

@@ -10,7 +10,7 @@ import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
 import { skillsRef } from '../rows/skills.js';
 import type { Json, JsonObject } from '../json/exact.js';
-import { formatJson, parseJson } from '../json/exact.js';
+import { formatJson, jsonNumber, parseJson } from '../json/exact.js';
 import type { TemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../lab/bed/temporary-directory.js';
 import { comparable } from './golden-values.js';
@@ -63,6 +63,15 @@ describe('rows', () => {
   test('lines beyond the limit are not read, and a limit of 0 is none', async () => {
     assert.equal((await rowsOf(`${ROW}\nnot json\n`, { limit: json('1') })).length, 1);
     assert.equal((await rowsOf(`${ROW}\n${ROW}\n`, { limit: json('0') })).length, 2);
+  });
+
+  test('repeats start one behind the other, or round by round where they are to be interleaved', async () => {
+    const keys = async (interleave_repeats: boolean) =>
+      (await rowsOf(`${ROW}\n${ROW} \n`, { num_repeats: jsonNumber(2), interleave_repeats })).map(
+        ({ key }) => rolloutName(key),
+      );
+    assert.deepEqual(await keys(false), ['0-0', '0-1', '1-0', '1-1']);
+    assert.deepEqual(await keys(true), ['0-0', '1-0', '0-1', '1-1']);
   });
 
   test('with a limit, rows without an agent are named by index; the lines are named in any case', async () => {

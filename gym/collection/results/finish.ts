@@ -91,10 +91,17 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
     say(warningOf({ rows: rows.length, without: left.length, again, covered }));
   }
   for (const text of problems) say(text);
+  const { route_failures_to_sidecar, require_complete } = request.config;
   const unscored = rows.length - results - (played?.unwritten.length ?? 0);
-  const isShort = unscored > 0 && !request.config.route_failures_to_sidecar;
+  const isShort = require_complete
+    ? results < rows.length
+    : unscored > 0 && !route_failures_to_sidecar;
   if (isShort && problems.length === 0)
-    say('The exit code is 1, since rows failed; +route_failures_to_sidecar=true makes it 0.');
+    say(
+      require_complete
+        ? 'The exit code is 1, since rows have no result and require_complete is true.'
+        : 'The exit code is 1, since rows failed; +route_failures_to_sidecar=true makes it 0.',
+    );
   return problems.length === 0 && !isShort ? 0 : 1;
 }
 

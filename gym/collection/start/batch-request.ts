@@ -6,6 +6,7 @@ import { filtered } from '../../../src/platform/json/order.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
 import { storedName } from '../../../src/trajectories/places.js';
 import { MOST_AT_ONCE } from '../../../src/workers/memory.js';
+import type { RolloutCollectionConfig } from '../../config/schemas.js';
 import { ATTEMPT_INDEX } from '../../keys.js';
 import type { GymRow } from '../../row.js';
 import type { Prepared } from './prepare.js';
@@ -91,6 +92,16 @@ export function requestOf({
     min_valid: 0,
     metadata: { output_jsonl_fpath: output },
   };
+}
+
+/** The smaller of upstream's two limits of rows at once; null: none. */
+export function parallelOf({
+  num_samples_in_parallel: samples,
+  max_resident_rollout_tasks: tasks,
+}: Pick<RolloutCollectionConfig, 'num_samples_in_parallel' | 'max_resident_rollout_tasks'>):
+  number | null {
+  const limits = [samples, tasks].flatMap((limit) => (limit === null || limit === 0 ? [] : limit));
+  return limits.length === 0 ? null : Math.min(...limits);
 }
 
 /** As in upstream, null and 0 mean no limit. The batch needs a number, so "no limit" is a large one. */

@@ -11,6 +11,7 @@ import {
   checkSize,
   inFlight,
   newBatchId,
+  parallelOf,
   requestOf,
   samplesFile,
   writeSamples,
@@ -87,7 +88,7 @@ export async function startNewBatch(
     rows_sha256,
     request: requestOf({
       batch_id,
-      num_samples_in_parallel: config.num_samples_in_parallel,
+      num_samples_in_parallel: parallelOf(config),
       rollout_timeout,
       output: files.main,
     }),
@@ -152,7 +153,7 @@ export async function continueBatch(
   const batch = isRunning
     ? client.attach(batch_id)
     : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });
-  const wanted = inFlight(request.config.num_samples_in_parallel);
+  const wanted = inFlight(parallelOf(request.config));
   if (wanted !== state.request['max_in_flight']) {
     // Needs a worker, and a batch that has not just ended; results wait for neither.
     client.setMaxInFlight(batch_id, wanted).catch((error: unknown) => {

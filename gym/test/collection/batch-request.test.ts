@@ -7,6 +7,7 @@ import {
   aboutParallel,
   inFlight,
   newBatchId,
+  parallelOf,
   folderFor,
   queueFor,
   requestOf,
@@ -84,6 +85,13 @@ test('a samples file has one line a row, also where a row holds line separators'
 
 test('no limit of upstream’s is a large one here', () => {
   assert.deepEqual([null, 0, 1, 1000].map(inFlight), [1024, 1024, 1, 1000]);
+});
+
+test('the smaller of two limits holds, and none is no limit', () => {
+  const of = (num_samples_in_parallel: number | null, max_resident_rollout_tasks: number | null) =>
+    parallelOf({ num_samples_in_parallel, max_resident_rollout_tasks });
+  assert.deepEqual([of(8, 4), of(4, 8), of(0, 4), of(null, 4), of(4, null)], [4, 4, 4, 4, 4]);
+  assert.deepEqual([of(null, null), of(0, null)], [null, null]);
 });
 
 test('what no limit means is said, and that one worker plays fewer rows', () => {

@@ -20,6 +20,7 @@ async function said(
     failed,
     over = false,
     routed = false,
+    complete = false,
     failures = [],
   }: {
     rows: number;
@@ -27,6 +28,7 @@ async function said(
     failed: number;
     over?: boolean;
     routed?: boolean;
+    complete?: boolean;
     /** Tasks, for good if negative. */ failures?: number[];
   },
 ): Promise<string> {
@@ -43,7 +45,7 @@ async function said(
   if (failures.length > 0) await writeFile(files.failures, failures.map(failure).join(''));
   const config = RolloutCollectionConfig.parse(
     parseJson(
-      `{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl","route_failures_to_sidecar":${routed}}`,
+      `{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl","route_failures_to_sidecar":${routed},"require_complete":${complete}}`,
     ),
   );
   const settings = {
@@ -131,6 +133,16 @@ test('a row that failed is an exit code, unless failures are routed aside', asyn
     /The exit code is 1, since rows failed; \+route_failures_to_sidecar=true makes it 0\./,
   );
   assert.doesNotMatch(await said(t, { rows: 3, results: 2, failed: 1, routed: true }), /exit code/);
+});
+
+test('a row without a result is an exit code where all are required, whatever became of it', async (t) => {
+  const required = { rows: 3, routed: true, complete: true };
+  for (const failed of [0, 1])
+    assert.match(
+      await said(t, { ...required, results: 2, failed }),
+      /The exit code is 1, since rows have no result and require_complete is true\./,
+    );
+  assert.doesNotMatch(await said(t, { ...required, results: 3, failed: 0 }), /exit code/);
 });
 
 test('of a whole collection nothing is said', async (t) => {

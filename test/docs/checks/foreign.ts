@@ -32,6 +32,10 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
     'vllm_backend',
     'run_from_config',
   ],
+  // Of NeMo Gym 0.7.0, likewise.
+  ...['task_source', 'task_input', 'single_agent_turn', 'nemo_user_sim', 'resources_server'],
+  ...['failure_kind', 'failure_reason', 'repeat_level_metrics', 'perf_summary', 'ng_perf'],
+  ...['delta_records', 'external_staging', 'lineage_store'],
   // Of pandas, datasets and TypeScript.
   ...['read_json', 'load_dataset', 'skipLibCheck'],
   // A user's.
