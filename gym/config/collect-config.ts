@@ -78,7 +78,7 @@ export const parseCollect = (
 export const parseE2E = (
   command: CommandArguments,
 ): Promise<ParsedCommand<E2ERolloutCollectionConfig>> =>
-  parseCommand(command, { flags: RUN_FLAGS, schema: E2ERolloutCollectionConfig });
+  parseCommand(command, { flags: RUN_FLAGS, schema: E2ERolloutCollectionConfig, serves: true });
 
 /** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
 export const parseAggregate = (
@@ -95,6 +95,8 @@ export const parseProfile = (
 interface CommandKind<T extends z.ZodObject> {
   flags: Flags;
   schema: T;
+  /** Starts servers where NeMo Gym is installed. */
+  serves?: boolean;
 }
 
 async function parseCommand<T extends z.ZodObject>(
@@ -110,7 +112,7 @@ async function parseCommand<T extends z.ZodObject>(
 
 async function understood<T extends z.ZodObject>(
   { args, cwd, env, own = [] }: CommandArguments,
-  { flags, schema }: CommandKind<T>,
+  { flags, schema, serves = false }: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {
   const line = readCommandLine(args, { flags, own });
   const given = { cwd, env: withSearchDirs(env, line.search_dirs) };
@@ -121,7 +123,8 @@ async function understood<T extends z.ZodObject>(
   for (const asset of line.assets) files.push(await assetConfig(asset, places));
   const overrides = withConfigs(line.overrides, files);
   const gym = await loadGymConfig({ args: overrides, ...places });
-  const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS });
+  const hands_on = serves && program !== null && !line.no_serve;
+  const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS, hands_on });
   return {
     config: fields,
     head_server: headServerOf(gym.config),
