@@ -83,6 +83,7 @@ export const parseE2E = (
     schema: E2ERolloutCollectionConfig,
     // Upstream makes the collection's configuration of what is written, not of what it has resolved.
     params_as_written: true,
+    serves: true,
   });
 
 /** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
@@ -101,6 +102,8 @@ interface CommandKind<T extends z.ZodObject> {
   flags: Flags;
   schema: T;
   params_as_written?: boolean;
+  /** Starts servers where NeMo Gym is installed. */
+  serves?: boolean;
 }
 
 async function parseCommand<T extends z.ZodObject>(
@@ -116,7 +119,7 @@ async function parseCommand<T extends z.ZodObject>(
 
 async function understood<T extends z.ZodObject>(
   { args, cwd, env, own = [] }: CommandArguments,
-  { flags, schema, params_as_written = false }: CommandKind<T>,
+  { flags, schema, params_as_written = false, serves = false }: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {
   const line = readCommandLine(args, { flags, own });
   const given = { cwd, env: withSearchDirs(env, line.search_dirs) };
@@ -127,7 +130,8 @@ async function understood<T extends z.ZodObject>(
   for (const asset of line.assets) files.push(await assetConfig(asset, places));
   const overrides = withConfigs(line.overrides, files);
   const gym = await loadGymConfig({ args: overrides, params_as_written, ...places });
-  const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS });
+  const hands_on = serves && program !== null && !line.no_serve;
+  const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS, hands_on });
   return {
     config: fields,
     head_server: headServerOf(gym.config),

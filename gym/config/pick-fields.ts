@@ -15,6 +15,8 @@ interface Picking<T extends z.ZodObject> {
   schema: T;
   /** Fields of the sibling commands: accepted, but without effect. */
   siblings?: string[];
+  /** Keys without effect here are handed on to NeMo Gym. */
+  hands_on?: boolean;
 }
 
 /**
@@ -24,7 +26,7 @@ interface Picking<T extends z.ZodObject> {
  */
 export function pickFields<T extends z.ZodObject>(
   gym: GymConfig,
-  { schema, siblings = [] }: Picking<T>,
+  { schema, siblings = [], hands_on = false }: Picking<T>,
 ): Picked<z.output<T>> {
   const fields = Object.keys(schema.shape);
   const own: JsonObject = {};
@@ -43,7 +45,7 @@ export function pickFields<T extends z.ZodObject>(
   }
   if (unknown.length > 0) throw new Error(`invalid configuration: ${unknown.join('; ')}`);
   refuseUnresolved(gym, Object.keys(own));
-  const notes = idle.length === 0 ? [] : [`without effect here: ${idle.join(', ')}`];
+  const notes = idle.length === 0 || hands_on ? [] : [`without effect here: ${idle.join(', ')}`];
   if (newer.length > 0)
     notes.push(
       `WARNING: not known here, and ignored: ${newer.join(', ')} (a newer NeMo Gym may have it)`,

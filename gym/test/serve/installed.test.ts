@@ -67,6 +67,7 @@ async function prepare({
     env: { PATH: `${at('venv/bin')}:/usr/bin:/bin`, HF_HOME: at('hub') },
     own: E2E_OPTIONS,
   });
+  said.push(...parsed.notes);
   return prepareE2E(parsed, { signal, say: (text) => void said.push(text) });
 }
 
@@ -87,7 +88,7 @@ describe('where NeMo Gym is installed', () => {
       `${at(PACKAGES)}|eval prepare ${given} +use_cached_prepared_benchmarks=true|1|http://127.0.0.1:9`,
       `${at('work')}|env start ${given}||`,
     ]);
-    assert.doesNotMatch(said.join('\n'), /very secret/);
+    assert.doesNotMatch(said.join('\n'), /very secret|without effect/);
   });
 
   test('a benchmark that is there is taken as it is', async () => {
@@ -132,7 +133,9 @@ describe('where NeMo Gym is installed', () => {
   test('--no-serve starts no server', async () => {
     await file(ROWS, '{"q": 2}\n');
     await install('exit 9');
-    await assert.rejects(prepare({ more: ['--no-serve'] }), /\. Start the servers, or /);
+    const more = ['--no-serve', '--model', 'm'];
+    await assert.rejects(prepare({ more }), /\. Start the servers, or /);
+    assert.match(said.join('\n'), /without effect here: policy_model_name/);
     await assert.rejects(prepare(), /the serve command ended with exit code 9/);
   });
 });
