@@ -32,7 +32,6 @@ const SHOWN: Shown[] = [
   { page: 'lab/bench/README.md', has: '10000 rollouts x 5 turns', why: MEASURED },
   { page: 'docs/agents.md', has: 'from openai import OpenAI', why: 'it needs a package that tests do not have; try-examples.mjs plays its twin, examples/agent-service' },
   { page: 'docs/deployment.md', has: 'matching.enableFairness', why: 'the Temporal server reads it; the dev server is given the same' },
-  { page: 'docs/environment-kinds.md', has: 'elsewhere: { gateway', why: 'NeMo Gym reads it' },
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },
   { page: 'docs/scale.md', has: 'rollouts in flight', why: 'plan.test.ts compares it with what the command prints' },
