@@ -145,6 +145,10 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
     `${INTEROP}/nemo-gym.test.ts › the files of both collectors are the same, captured calls included`,
   ],
+  '`RolloutCollectionHelper`, `RolloutAggregationHelper`': [
+    `${GYM}/long/python-collect.test.ts › collect, aggregate and run_examples give the results of the agents, and a failure to its row`,
+    `${GYM}/python-fields.test.ts › are the fields of the commands, and the keys that matter to them`,
+  ],
   '`resume_from_cache`': [
     `${GYM}/resume-goldens.test.ts › \${name}: the same rows are left, with the same attempts and summary`,
     `${INTEROP}/nemo-gym.test.ts › what \${first} began, \${then} ends`,
@@ -179,13 +183,13 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   'servers of the gymnasium kind': [
     `${LONG}/gymnasium.test.ts › loses its worker, then its servers with all their sessions: no step is played twice in a session, all are closed, and the rewards are right`,
   ],
-  '`upload_rollouts`': [
+  '`upload_rollouts` and `upload_rollouts_to_wandb`': [
     `${GYM}/upload/mlflow.test.ts › is one run with configuration, metrics and results, and ends`,
+    `${GYM}/upload/wandb.test.ts › is one run with configuration, results and metrics, and ends`,
     `${GYM}/cli/gym-metrics.test.ts › uploads its metrics to the MLflow server that is named`,
   ],
-  'upload to W&B, `rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`':
-    [
-      `${GYM}/collect-config.test.ts › a driver is Python and refused`,
-      `${GYM}/collect-config.test.ts › servers, variables and global keys are accepted, and the idle ones said once`,
-    ],
+  '`rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`': [
+    `${GYM}/collect-config.test.ts › a driver is Python and refused`,
+    `${GYM}/collect-config.test.ts › servers, variables and global keys are accepted, and the idle ones said once`,
+  ],
 };

@@ -108,7 +108,7 @@ const SHARED = {
   ),
   rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
   upload_rollouts: defaulted(Flag, true).describe(
-    'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name',
+    'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name, and to the W&B run of wandb_project, …_name and …_api_key',
   ),
 };
 
