@@ -27,6 +27,7 @@ export const trainerInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
         'nbclient',
         'ipykernel',
         'pytest',
+        'wandb',
       ],
     },
     env,

@@ -237,9 +237,6 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   '`disable_aggregation`': [
     `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
   ],
-  '`upload_rollouts_to_wandb`': [
-    `${GYM}/collect-config.test.ts › the old name of upload_rollouts is accepted, the new one wins, nothing is uploaded`,
-  ],
   '`_preprocess_rows_from_config`: prompts, agents, repeats, seeds, skills': [
     `${GYM}/rows-goldens.test.ts › \${name}: the rows are upstream's, in dispatch order`,
     `${GYM}/rows-goldens.test.ts › \${name}: the error is upstream's`,
@@ -247,6 +244,10 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   '`run_from_config` of `RolloutCollectionHelper`; `collect_rollouts`, `ng_collect_rollouts`': [
     `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
     `${INTEROP}/nemo-gym.test.ts › the files of both collectors are the same, captured calls included`,
+  ],
+  '`RolloutCollectionHelper`, `RolloutAggregationHelper`': [
+    `${GYM}/long/python-collect.test.ts › collect, aggregate and run_examples give the results of the agents, and a failure to its row`,
+    `${GYM}/python-fields.test.ts › are the fields of the commands, and the keys that matter to them`,
   ],
   '`run_examples`, `examples`, `semaphore`': [
     `${GYM}/collection/batch-request.test.ts › a row is a sample that an agent plays, its text as it was written`,
@@ -307,13 +308,13 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   'servers of the gymnasium kind': [
     `${LONG}/gymnasium.test.ts › loses its worker, then its servers with all their sessions: no step is played twice in a session, all are closed, and the rewards are right`,
   ],
-  '`upload_rollouts`': [
+  '`upload_rollouts` and `upload_rollouts_to_wandb`': [
     `${GYM}/upload/mlflow.test.ts › is one run with configuration, metrics and results, and ends`,
+    `${GYM}/upload/wandb.test.ts › is one run with configuration, results and metrics, and ends`,
     `${GYM}/cli/gym-metrics.test.ts › uploads its metrics to the MLflow server that is named`,
   ],
-  'upload to W&B, `rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`':
-    [
-      `${GYM}/collect-config.test.ts › a driver is Python and refused`,
-      `${GYM}/collect-config.test.ts › servers, variables and global keys are accepted, and the idle ones said once`,
-    ],
+  '`rollout_collection_driver`, `gym eval reverify`, rebuilt responses of `token_id_capture`': [
+    `${GYM}/collect-config.test.ts › a driver is Python and refused`,
+    `${GYM}/collect-config.test.ts › servers, variables and global keys are accepted, and the idle ones said once`,
+  ],
 };

@@ -21,6 +21,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
     console.log(plain(line));
   };
   for (const note of notes) report(note);
+  const openUpload = await uploadOf(parsed.gym, { cwd, env: process.env, say: report, signal });
   const inputs = shardsOf(config.input_glob, { cwd, output, merge, report });
   report(`Aggregating ${inputs.length} shard(s):`);
   for (const input of inputs) report(`  - ${input}`);
@@ -45,7 +46,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
         report(`Loaded ${results} rollout record(s) from ${inputs.length} shard(s)`);
       },
     });
-    const upload = scalars.size === 0 ? null : await uploadOf(parsed.gym, { say: report, signal });
+    const upload = scalars.size === 0 ? null : await openUpload();
     await upload?.metrics(scalars);
     await upload?.close();
     report(

@@ -22,7 +22,8 @@ export async function collectE2ECommand(args: string[]): Promise<number> {
   return await runInterruptibly(async (context) => {
     const { screen, signal } = context;
     for (const note of parsed.notes) screen.say(note);
-    const openUpload = () => uploadOf(parsed.gym, { say: screen.say, signal });
+    const place = { cwd, env: process.env };
+    const openUpload = await uploadOf(parsed.gym, { ...place, say: screen.say, signal });
     const { config, stop } = await prepareE2E(parsed, { signal, say: screen.say });
     try {
       const { host, port } = parsed.head_server;

@@ -49,7 +49,7 @@ export async function collectCommand(args: string[]): Promise<number> {
   return await runInterruptibly(async (context) => {
     const { screen, signal } = context;
     for (const note of notes) screen.say(note);
-    const openUpload = () => uploadOf(gym, { say: screen.say, signal });
+    const openUpload = await uploadOf(gym, { cwd, env: process.env, say: screen.say, signal });
     const url = `http://${head_server.host}:${head_server.port}`;
     const { exit_code } = await collectRollouts(
       { config, head_server: url, capture_dir, settings, openUpload },

@@ -1,4 +1,5 @@
 import { INTERRUPTED, listenForInterrupts } from '../../src/platform/process/interrupts.js';
+import { followLifeline } from '../../src/platform/process/lifeline.js';
 import type { Screen } from '../../src/client/screen.js';
 import { createScreen } from '../../src/client/screen.js';
 
@@ -13,6 +14,7 @@ export interface Interruptible {
 
 /**
  * Runs the work; returns its exit code, or 130 if it was interrupted before. A second Ctrl-C ends the process at once.
+ * A program that started it with a lifeline (Python's `durable_rollouts.gym`) ends it by its own end.
  */
 export async function runInterruptibly(
   work: (context: Interruptible) => Promise<number>,
@@ -22,6 +24,9 @@ export async function runInterruptibly(
     screen.close();
     // Child processes end with this process.
     process.exit(INTERRUPTED);
+  });
+  followLifeline(process.env, () => {
+    abort(new Error('the program that started this command has ended'));
   });
   try {
     const exit_code = await work({ screen, signal, giveUp: abort });

@@ -19,20 +19,24 @@ export const EFFECTIVE_KEYS = new Set([
   'mlflow_tracking_token',
   'mlflow_experiment_name',
   'mlflow_run_name',
+  'wandb_project',
+  'wandb_name',
+  'wandb_api_key',
+  'results_dir',
 ]);
 
 /**
- * These concern servers, installation, exporters and other commands, or older releases: accepted, without effect on a
+ * These concern servers, installation and other commands, or older releases: accepted, without effect on a
  * collection.
  */
 const WITHOUT_EFFECT = new Set(
   `entrypoint disallowed_ports head_server_deps python_version pip_install_verbose use_absolute_ip uv_pip_set_python
   skip_venv_if_present hf_token ray_head_node_address port_range_low port_range_high dry_run
   uvicorn_timeout_worker_healthcheck model_endpoint_readiness_timeout_seconds allow_openai_version_skew uv_cache_dir
-  uv_venv_dir results_dir cache_dir _inherit_from _copy nemo_gym_log_dir verbose json query token_id_capture component_name skip_verification skip_verification_reward
+  uv_venv_dir cache_dir _inherit_from _copy nemo_gym_log_dir verbose json query token_id_capture component_name skip_verification skip_verification_reward
   error_on_almost_servers should_download mode data_source output_dirpath overwrite_metrics_conflicts
-  use_cached_prepared_benchmarks num_prepare_benchmark_processes prepare_script_args wandb_project wandb_name
-  wandb_api_key profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data
+  use_cached_prepared_benchmarks num_prepare_benchmark_processes prepare_script_args
+  profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data
   allow_unsupported_pairing interleave_repeats disable_health_check health_check_workers health_check_ignored_checks require_complete`.split(
     /\s+/,
   ),

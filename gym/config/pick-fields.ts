@@ -56,9 +56,9 @@ export function pickFields<T extends z.ZodObject>(
   const parsed = schema.safeParse(own);
   if (!parsed.success) throw invalid(parsed.error, own);
   const isAsked = 'upload_rollouts' in own && parsed.data['upload_rollouts'] === true;
-  if (isAsked && !('mlflow_run_name' in gym.config)) {
+  if (isAsked && !('mlflow_run_name' in gym.config) && !('wandb_name' in gym.config)) {
     notes.push(
-      'upload_rollouts: nothing is uploaded without mlflow_tracking_uri, mlflow_experiment_name and mlflow_run_name',
+      'upload_rollouts: nothing is uploaded without mlflow_tracking_uri, mlflow_experiment_name and mlflow_run_name, or wandb_project, wandb_name and wandb_api_key',
     );
   }
   return { fields: parsed.data, notes };

@@ -139,7 +139,7 @@ const SHARED = {
   environment_server_routes: refused(NO_ROUTES),
   ...COUNTED,
   upload_rollouts: defaulted(Flag, true).describe(
-    'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name',
+    'results also go to the MLflow server that mlflow_tracking_uri, …_experiment_name and …_run_name name, and to the W&B run of wandb_project, …_name and …_api_key',
   ),
 };
 

@@ -4,20 +4,43 @@ import { textsOf } from '../../src/platform/lines.js';
 import type { Members } from '../../src/platform/json/members.js';
 import { itemsOf, membersOf, objectText } from '../../src/platform/json/members.js';
 import { keepSecret } from '../../src/platform/secrets.js';
-import type { Scalar, Upload } from './exporter.js';
+import type { Exporter, Scalar, Upload } from './exporter.js';
 import { openUpload } from './exporter.js';
 import { createMlflowExporter, mlflowSettings } from './mlflow.js';
+import type { WandbPlace } from './wandb.js';
+import { checkWandb, createWandbExporter, wandbSettings } from './wandb.js';
 
-/** The exporters that Gym's configuration names, opened; null: none. */
+export interface UploadContext extends WandbPlace {
+  say: (text: string) => void;
+  signal: AbortSignal;
+}
+
+/**
+ * Checks that what Gym's configuration names can be used here, and rejects otherwise. Returns what opens these
+ * exporters, to be called when there are results; it resolves with null where there are none.
+ */
 export async function uploadOf(
   config: JsonObject,
-  { say, signal }: { say: (text: string) => void; signal: AbortSignal },
-): Promise<Upload | null> {
-  const settings = mlflowSettings(config);
-  if (typeof settings === 'string') say(`WARNING: ${settings}`);
-  if (settings === null || typeof settings === 'string') return null;
-  if (settings.token !== null) keepSecret(settings.token);
-  return await openUpload([createMlflowExporter(settings, { signal })], { config, say });
+  { say, signal, ...place }: UploadContext,
+): Promise<() => Promise<Upload | null>> {
+  const complete = <T>(settings: T | string | null): T | null => {
+    if (typeof settings !== 'string') return settings;
+    say(`WARNING: ${settings}`);
+    return null;
+  };
+  const exporters: Exporter[] = [];
+  const wandb = complete(wandbSettings(config, place.cwd));
+  if (wandb !== null) {
+    await checkWandb(place);
+    keepSecret(wandb.key);
+    exporters.push(createWandbExporter(wandb, { ...place, say, signal }));
+  }
+  const mlflow = complete(mlflowSettings(config));
+  if (mlflow !== null) {
+    if (mlflow.token !== null) keepSecret(mlflow.token);
+    exporters.push(createMlflowExporter(mlflow, { signal }));
+  }
+  return async () => (exporters.length === 0 ? null : await openUpload(exporters, { config, say }));
 }
 
 /** The metrics of one agent by upstream's names: `<agent>/<metric>` and `key_metrics/<agent>/<metric>`. */

@@ -12,7 +12,12 @@ import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 /** What is wrong is said before a server is started or a file is touched. */
 async function refused(
   t: TestContext,
-  { args, input, exit_code = 1 }: { args: string[]; input?: string; exit_code?: number },
+  {
+    args,
+    input,
+    env = {},
+    exit_code = 1,
+  }: { args: string[]; input?: string; env?: Record<string, string>; exit_code?: number },
 ): Promise<string> {
   const directory = await makeTemporaryDirectory('collect-errors');
   t.after(directory.remove);
@@ -32,6 +37,7 @@ async function refused(
       `++head_server.port=${new URL(agent.url).port}`,
       ...args,
     ],
+    env,
   });
   assert.equal(code, exit_code, output);
   assert.ok(existsSync(at('out.jsonl')), 'earlier results are still there');
@@ -105,6 +111,14 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
     assert.match(none, /has no environment of kind gym_agent: add one/);
     const unknown = await refused(t, { args: ['--config', file, '--gym-environment', 'gym'] });
     assert.match(unknown, /has no environment "gym" of kind gym_agent; it has none of that kind/);
+  });
+
+  test('an upload to W&B without its Python package', async (t) => {
+    const output = await refused(t, {
+      args: ['project', 'name', 'api_key'].map((key) => `+wandb_${key}=x`),
+      env: { ROLLOUT_WANDB_PYTHON: '/no/python' },
+    });
+    assert.match(output, /Install it with: \/no\/python -m pip install wandb\./);
   });
 
   test('options of its own that are not understood', async (t) => {

@@ -1,26 +1,28 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Scalar } from '../../upload/exporter.js';
 import { mlflowName } from '../../upload/mlflow.js';
+import type { UploadContext } from '../../upload/upload.js';
 import { exportedResults, scalarsOf, uploadOf } from '../../upload/upload.js';
 import type { JsonObject } from '../../json/exact.js';
 import { parseJson } from '../../json/exact.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import type { MlflowScript } from './mlflow-server.js';
 import { startMlflow } from './mlflow-server.js';
-
-const RESULTS = [
-  '{"reward":1.0,"id":9007199254740993,"ng_trajectory":{"steps":[]}}',
-  '{"reward":0,"note":"ä\\n","ng_model_call_capture":{"gaps":[],"calls":[{"call_index":0,"request":{"a":1},"response":{},"ms":3}]}}',
-];
+import { UPLOADED, writeResults } from './results.js';
 
 const configOf = (url: string): JsonObject =>
   parseJson(
     `{"mlflow_tracking_uri":"${url}/","mlflow_experiment_name":"my eval","mlflow_run_name":"first","mlflow_tracking_token":"a-secret-token","limit":5,"skills":{"path":"lib"},"judge_api_key":"hidden","list":[{"hf_token":"t"},1.0],"empty":{}}`,
   ) as JsonObject;
+
+function heard(): { said: string[]; context: UploadContext } {
+  const said: string[] = [];
+  const { signal } = new AbortController();
+  return { said, context: { cwd: '/', env: {}, say: (line) => said.push(line), signal } };
+}
 
 async function uploaded(
   t: TestContext,
@@ -29,11 +31,9 @@ async function uploaded(
   const server = await startMlflow(t, { token: 'a-secret-token', ...script });
   const directory = await makeTemporaryDirectory('mlflow');
   t.after(directory.remove);
-  const file = `${directory.path}/out.jsonl`;
-  await writeFile(file, `${RESULTS.join('\n')}\n\n{"torn":`);
-  const said: string[] = [];
-  const { signal } = new AbortController();
-  const upload = await uploadOf(configOf(server.url), { say: (line) => said.push(line), signal });
+  const file = await writeResults(directory.path);
+  const { said, context } = heard();
+  const upload = await (await uploadOf(configOf(server.url), context))();
   assert.ok(upload !== null);
   await upload.rollouts(() => exportedResults(file));
   await upload.metrics(metrics ?? new Map([['ag/mean/reward', 0.5]]));
@@ -79,10 +79,7 @@ describe('an upload to MLflow', () => {
       data: [string][];
     };
     assert.deepEqual(table.columns, ['Rollout']);
-    assert.deepEqual(table.data.flat(), [
-      '{"reward":1.0,"id":9007199254740993}',
-      '{"reward":0,"note":"ä\\n","ng_model_call_capture":{"gaps":[],"calls":[{"call_index":0,"ms":3}]}}',
-    ]);
+    assert.deepEqual(table.data.flat(), UPLOADED);
     assert.deepEqual(tags, [
       { key: 'mlflow.loggedArtifacts', value: '[{"path":"rollouts.json","type":"table"}]' },
       { key: 'ag/name', value: 'x' },
@@ -144,12 +141,8 @@ describe('an upload to MLflow', () => {
   });
 
   test('happens only where a server, an experiment and a run are named', async () => {
-    const said: string[] = [];
-    const of = async (config: JsonObject) =>
-      await uploadOf(config, {
-        say: (line) => said.push(line),
-        signal: new AbortController().signal,
-      });
+    const { said, context } = heard();
+    const of = async (config: JsonObject) => await (await uploadOf(config, context))();
     assert.equal(await of({ mlflow_tracking_uri: 'http://registry' }), null);
     assert.equal(said.length, 0);
     assert.equal(await of({ mlflow_run_name: 'r' }), null);

@@ -1,6 +1,6 @@
 """A type checker names each of the lines that say so."""
 
-from durable_rollouts import BatchRequest, Client, to_arrays
+from durable_rollouts import BatchRequest, Client, gym, to_arrays
 from rollout_environment import create_server
 from rollout_environment.retriever import Retriever
 
@@ -16,3 +16,4 @@ client.policy().publish(1, "x", mode="keeps")  # wrong
 to_arrays(batch.rows()).logprob  # wrong
 create_server(object(), port="9000")  # wrong
 Retriever("/data/wiki").search("text")[0].title  # wrong
+gym.collect(input_jsonl_fpath="i", output_jsonl_fpath="o", num_repeat=2)  # wrong

@@ -24,6 +24,7 @@ from durable_rollouts import (
     RowColumns,
     StreamEnded,
     StreamRequest,
+    gym,
     local,
     to_arrays,
 )
@@ -193,6 +194,28 @@ def offline() -> List[str]:
     for step in newest.steps():
         print(newest.step(step).result["version"], newest.groups(), newest.samples()[0])
     return kinds
+
+
+async def collections() -> List[Tuple[Dict[str, Any], float]]:
+    done = gym.collect(
+        input_jsonl_fpath=Path("in.jsonl"),
+        output_jsonl_fpath="out.jsonl",
+        agent_name="my_agent",
+        num_repeats={"my_agent": 2, "_default": 1},
+        head_server={"port": 11000},
+    )
+    metrics: Optional[Path] = gym.aggregate(input_glob=[done.rollouts], output_jsonl_fpath="all.jsonl", merge_shards=False)
+    print(metrics, done.failures, done.aggregate_metrics)
+    rewards: List[Tuple[Dict[str, Any], float]] = []
+    try:
+        for ended in gym.run_examples(done.results(), {"host": "h", "port": 1}, num_samples_in_parallel=8):
+            row, result = await ended
+            rewards.append((row, result["reward"]))
+    except gym.RowFailed as failed:
+        print(failed.row, failed.failure)
+    except gym.CollectionFailed as failed_command:
+        print(failed_command.code)
+    return rewards
 
 
 def serve(port: int) -> None:

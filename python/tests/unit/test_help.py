@@ -13,7 +13,7 @@ import unittest
 from durable_rollouts import answers, requests, rows
 from typing_extensions import is_typeddict
 
-MODULES = ["durable_rollouts", "durable_rollouts.aio", "rollout_environment", "rollout_environment.retriever", "rollout_environment.agent"]
+MODULES = ["durable_rollouts", "durable_rollouts.aio", "durable_rollouts.gym", "rollout_environment", "rollout_environment.retriever", "rollout_environment.agent"]
 FOR_THE_SERVER = {"Isolated"}
 """Its attributes are not for programs."""
 DICTIONARIES = [requests, answers, rows]

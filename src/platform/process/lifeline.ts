@@ -18,11 +18,13 @@ export function untilShutdown(env: NodeJS.ProcessEnv): AbortSignal {
   };
   process.once('SIGINT', end);
   process.once('SIGTERM', end);
-  if (env['ROLLOUT_LIFELINE'] === '1') followLifeline(end);
+  followLifeline(env, end);
   return told.signal;
 }
 
-function followLifeline(end: () => void): void {
+/** Calls `end`, up to three times, when the process that started this one with a lifeline has ended. */
+export function followLifeline(env: NodeJS.ProcessEnv, end: () => void): void {
+  if (env['ROLLOUT_LIFELINE'] !== '1') return;
   const { stdin } = process;
   stdin.once('end', end);
   stdin.once('close', end);
