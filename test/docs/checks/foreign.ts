@@ -31,6 +31,7 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
     'VllmGeneration',
     'vllm_backend',
     'run_from_config',
+    'setup_server_client',
   ],
   // Of pandas, datasets and TypeScript.
   ...['read_json', 'load_dataset', 'skipLibCheck'],
