@@ -83,7 +83,7 @@ describe('collections from Python', { skip }, () => {
       tasks.flatMap((task) => [0, 1].map((rollout) => rewardOf(task, rollout))),
       at('out/results_aggregate_metrics.json'),
       at('all_aggregate_metrics.json'),
-      tasks.map((task) => [task, task === 3 ? 'agent_request_failed' : rewardOf(task, 0)]),
+      tasks.map((task) => [task, task === 3 ? 'agent_run_error' : rewardOf(task, 0)]),
     ]);
     assert.equal(new Set(readRows(at('all.jsonl')).map(nameOf)).size, 10);
   });

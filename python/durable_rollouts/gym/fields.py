@@ -63,7 +63,7 @@ class CollectFields(ExampleFields, total=False):
     resume_from_cache: continues a collection: rows with a result are not played again
     disable_aggregation: no aggregate metrics, as of a shard
     route_failures_to_sidecar: rows that failed are no error; they are in the failures file in any case
-    upload_rollouts: results are uploaded, too, where a server is named
+    upload_rollouts, upload_rollouts_to_wandb: results are uploaded, too, where a server is named; the second is the old name
     """
 
     limit: Optional[int]
@@ -75,6 +75,7 @@ class CollectFields(ExampleFields, total=False):
     disable_aggregation: bool
     route_failures_to_sidecar: bool
     upload_rollouts: bool
+    upload_rollouts_to_wandb: bool
 
 
 class AggregateFields(GymFields, total=False):

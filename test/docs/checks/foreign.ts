@@ -31,6 +31,7 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
     'VllmGeneration',
     'vllm_backend',
     'run_from_config',
+    'setup_server_client',
   ],
   // Of NeMo Gym 0.7.0, likewise.
   ...['task_source', 'task_input', 'single_agent_turn', 'nemo_user_sim', 'resources_server'],
