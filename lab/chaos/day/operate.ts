@@ -68,19 +68,24 @@ async function untilItPlays({ look, played }: Subject, after: string): Promise<v
   }
 }
 
-/** Seconds from its standstill until clients show why; then it is lifted. */
+/** What plays that long does without what is held: a stream begins other groups. */
+const PLAYS_ON_S = 60;
+
+/** Seconds from its standstill until clients show why; then it is lifted. One that plays on has nothing to show. */
 async function namedWithin(
   { look, played }: Subject,
   { held, operated, current }: { held: Held; operated: Operated; current: string },
 ): Promise<number> {
   let before = await played();
   let still_since = performance.now();
+  const held_since = still_since;
   const still_s = (): number => (performance.now() - still_since) / 1000;
   try {
     for (;;) {
       const { waits, ...looked } = await look();
       if (waits !== null && held.says.test(waits)) break;
       const bytes = await played();
+      if (performance.now() - held_since > PLAYS_ON_S * 1000 && bytes !== before) break;
       // What was under way when it struck plays to its end.
       if (bytes !== before) [before, still_since] = [bytes, performance.now()];
       if (still_s() > patienceOf(looked)) {
