@@ -181,6 +181,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/retriever/retriever.test.ts › ranks as upstream’s does in \${name}, ties by place`,
     `${ENVIRONMENTS}/retriever/retriever.test.ts › answers as upstream’s does`,
     `${ENVIRONMENTS}/retriever/corpora.test.ts › may have any column of texts`,
+    `${ENVIRONMENTS}/retriever/corpora.test.ts › of the Hub is found in its cache by name: a repository, a folder or a file`,
   ],
   'reward models': [
     `${ENVIRONMENTS}/reward-model/reward-model.test.ts › is sent whole conversations as they are, and its scores are the rewards`,
@@ -274,6 +275,8 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${GYM}/serve/data-metrics.test.ts › are upstream’s, byte for byte: repeats, lists, texts, booleans, several data sets`,
     `${GYM}/serve/clean-folder.test.ts › names each file that upstream would download, whence to get it and where to put it`,
     `${GYM}/serve/prepare.test.ts › servers are started with a log, waited for, and stopped as Ctrl-C does it`,
+    `${GYM}/serve/prepare-data.test.ts › a file that a cache of the Hub has is read there`,
+    `${GYM}/serve/installed.test.ts › its configurations are found, its command prepares a benchmark without a network, and starts the servers`,
   ],
   '`split`': [
     `${GYM}/serve/prepare-data.test.ts › a split without data is an error that says what there is`,
