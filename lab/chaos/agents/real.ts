@@ -153,6 +153,7 @@ async function agentOf(
           submit_mounts: [FUNCTION],
         },
         verify: 'passed',
+        task_queue: name,
         max_concurrent: 6,
       },
       passed: { kind: 'module', path: path.join(EXAMPLE, 'verify.mjs') },

@@ -55,7 +55,8 @@ export const environmentsOf = ({
     verify: 'sum',
     max_concurrent: 12,
   },
-  served: { kind: 'agent', run: { url: service }, max_concurrent: 6 },
+  // The slots of a queue are one number.
+  served: { kind: 'agent', run: { url: service }, task_queue: 'served', max_concurrent: 6 },
   sum: { kind: 'module', path: VERIFIER },
 });
 
