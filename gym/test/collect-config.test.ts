@@ -111,7 +111,7 @@ describe("the arguments of upstream's collection commands", () => {
       ...['--health-check-ignore', 'a,b', '--allow-unsupported-pairing'],
     );
     assert.deepEqual(notes, [
-      'without effect here: interleave_repeats, disable_health_check, health_check_workers, health_check_ignored_checks, allow_unsupported_pairing',
+      'without effect here: disable_health_check, health_check_workers, health_check_ignored_checks, allow_unsupported_pairing',
     ]);
   });
 
@@ -319,10 +319,6 @@ describe('of NeMo Gym 0.7.0', () => {
       'telemetry',
     ]);
     assert.deepEqual(notes, [`without effect here: ${idle.join(', ')}`]);
-    await refuses(
-      [...IN_OUT, '--agent-type', 'hermes_agent'],
-      /unrecognized argument --agent-type/,
-    );
   });
 
   test('an environment server is a server', async () => {

@@ -179,7 +179,7 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
     assert.equal(openAnswer(read).token_ids.length, 64);
   });
 
-  test("gives an agent's run back, as that attempt would", async (t) => {
+  test("costs an agent's row none of its attempts", async (t) => {
     const agent = scriptedAgent(['hang', {}]);
     const bench = await activityBench(t, { environments: { task: agent.environment } });
     const extra_env_info = {
@@ -189,7 +189,8 @@ describe('an attempt whose rollout is finished without waiting for it', () => {
       row: '{}',
       max_attempts: 1,
     };
-    await bench.started({ plays: 'agent', prompt: [], extra_env_info });
+    const { program } = agent.environment.program!.rules;
+    await bench.started({ plays: 'agent', program, prompt: [], extra_env_info });
     let end = (): void => undefined;
     const hanging = bench.run('playTurns', { input: AT, cancelling: (cancel) => (end = cancel) });
     await eventually('its request', () => agent.requests.length > 0);

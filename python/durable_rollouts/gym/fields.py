@@ -62,6 +62,9 @@ class CollectFields(ExampleFields, total=False):
     skills: ``path`` of a directory of skills
     resume_from_cache: continues a collection: rows with a result are not played again
     disable_aggregation: no aggregate metrics, as of a shard
+    require_complete: it fails while a row has no result, whatever ``route_failures_to_sidecar`` says
+    interleave_repeats: starts the repeats round by round, not those of each row one behind the other
+    max_resident_rollout_tasks: a further limit of ``/run`` calls at once
     route_failures_to_sidecar: rows that failed are no error; they are in the failures file in any case
     upload_rollouts, upload_rollouts_to_wandb: results are uploaded, too, where a server is named; the second is the old name
     """
@@ -73,6 +76,9 @@ class CollectFields(ExampleFields, total=False):
     skills: Optional[Mapping[str, str]]
     resume_from_cache: bool
     disable_aggregation: bool
+    require_complete: bool
+    interleave_repeats: bool
+    max_resident_rollout_tasks: Optional[int]
     route_failures_to_sidecar: bool
     upload_rollouts: bool
     upload_rollouts_to_wandb: bool

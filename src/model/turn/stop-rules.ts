@@ -28,7 +28,7 @@ export function nextStep(trajectory: Trajectory): NextStep {
 
 /** Whether an agent plays that asks for each answer. */
 export const isProgram = ({ start, lives }: Pick<Trajectory, 'start' | 'lives'>): boolean =>
-  start?.program !== undefined || lives.length > 0;
+  start?.plays === 'agent' || lives.length > 0;
 
 /** One life after another runs, until one has ended that is not a failure: then somebody says what it is worth. */
 function afterProgram({ lives, verdict }: Trajectory): NextStep {
