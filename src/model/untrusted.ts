@@ -63,7 +63,7 @@ export const listOf = <T extends z.ZodType>(items: T): z.ZodType<z.output<T>[], 
   >;
 
 /** A list of anything: zod would look at each entry. */
-export const AnyList = z.custom<unknown[]>(Array.isArray, 'expected array');
+const AnyList = z.custom<unknown[]>(Array.isArray, 'expected array');
 
 /** A list of numbers of any length, of which only the first wrong entry is reported. `expected` describes an entry. */
 const numbersOf = (

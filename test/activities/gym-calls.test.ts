@@ -111,12 +111,9 @@ describe('an agent of NeMo Gym whose model server is the gateway', () => {
     await bench.opened();
     const [sent] = bench.rows;
     assert.match(sent?._ng_rollout_id ?? '', /^[A-Za-z0-9][A-Za-z0-9._-]*$/);
-    const [result] = await bench.lines('result');
-    assert.equal(result?.text.includes(sent?._ng_rollout_id ?? 'none'), false);
-    assert.deepEqual(
-      JSON.parse(result?.text ?? ''),
-      JSON.parse(TEXT.replace(/}$/, ',"reward":6}')),
-    );
+    const [{ text } = { text: '' }] = await bench.lines('result');
+    assert.equal(text.includes(sent?._ng_rollout_id ?? 'none'), false);
+    assert.deepEqual(JSON.parse(text), JSON.parse(TEXT.replace(/}$/, ',"reward":6}')));
   });
 
   test('that fails behind a whole call asks for it again in the next life, and nothing is sampled again', async (t) => {
