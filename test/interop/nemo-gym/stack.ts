@@ -11,12 +11,13 @@ import { firstFreePort } from '../../../src/platform/process/free-port.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
 /** Two of NeMo Gym's data sets with their servers: one answer, and a tool call before it. */
-const CONFIGS = [
-  'responses_api_models/vllm_model/configs/vllm_model_for_training.yaml',
+const DATA_SETS = [
   'resources_servers/mcqa/configs/mcqa.yaml',
   'resources_servers/example_multi_step/configs/example_multi_step.yaml',
 ];
 export const AGENTS = ['mcqa_simple_agent', 'example_multi_step_simple_agent'] as const;
+const VLLM = 'responses_api_models/vllm_model/configs/vllm_model_for_training.yaml';
+const GATEWAY = 'responses_api_models/gateway/configs/gateway.yaml';
 /** As long as a busy machine needs. */
 const START_MS = 1_200_000;
 
@@ -51,10 +52,19 @@ export interface Ran {
 /** What is called at the end of a test, or of a measurement. */
 type Ending = Pick<TestContext, 'after'>;
 
-/** `dir`: where `install.sh` put it. Everything ends with the test. */
+interface GymOptions {
+  /** Where `install.sh` put it. */
+  dir: string;
+  folder: string;
+  delay_ms?: number;
+  /** Ports of its head server and of a gateway, which is its model server in place of the stub. */
+  gateway?: { head: number; port: number };
+}
+
+/** Everything ends with the test. */
 export async function startGym(
   t: Ending,
-  { dir, folder, delay_ms = 20 }: { dir: string; folder: string; delay_ms?: number },
+  { dir, folder, delay_ms = 20, gateway }: GymOptions,
 ): Promise<GymStack> {
   const env = {
     ...process.env,
@@ -62,21 +72,28 @@ export async function startGym(
     RAY_AUTH_MODE: 'disabled',
     RAY_USAGE_STATS_ENABLED: '0',
     RAY_raylet_start_wait_time_s: '1200',
+    NEMO_GYM_EXTRA_ROOTS: path.join(PROJECT_ROOT, 'examples', 'nemo-gym'),
   };
   const gymDir = path.join(dir, 'gym');
   const captures = path.join(folder, 'captures');
   const model = await startModel(t, delay_ms);
   const ray = await startRay(t, env);
-  const head = { host: '127.0.0.1', port: await firstFreePort(0) };
+  const head = { host: '127.0.0.1', port: gateway?.head ?? (await firstFreePort(0)) };
+  const models =
+    gateway === undefined
+      ? [
+          `+policy_base_url=http://127.0.0.1:${model}/v1`,
+          '+policy_api_key=none',
+          '+policy_model_name=stub',
+        ]
+      : [`++policy_model.responses_api_models.gateway.port=${gateway.port}`];
   const servers = started(t, {
     command: 'ng_run',
     args: [
-      `+config_paths=[${CONFIGS.join(',')}]`,
-      `+policy_base_url=http://127.0.0.1:${model}/v1`,
-      '+policy_api_key=none',
-      '+policy_model_name=stub',
+      `+config_paths=[${[gateway === undefined ? VLLM : GATEWAY, ...DATA_SETS].join(',')}]`,
+      ...models,
       '+skip_venv_if_present=true',
-      '+observability_enabled=true',
+      '++observability_enabled=true',
       `+model_call_capture_dir=${captures}`,
       `+ray_head_node_address=127.0.0.1:${ray}`,
       `+head_server.host=${head.host}`,
