@@ -74,8 +74,12 @@ const playsIn = (file: string): Play[] =>
 /** A model server writes a call down after its answer, so upstream's collector, which looks at once, misses some. */
 const isLate = ({ made, captured }: Play): boolean => captured < made;
 
+/** What later releases than 07d6b0d put into results, and this collector does not. */
+const NEWER = ['_ng_environment_server', '_ng_result_type', 'ng_perf'];
+
 function textOf({ row }: Play, { captures }: { captures: boolean }): string {
   const { ng_trajectory, ng_model_call_capture, ...others } = row;
+  for (const name of NEWER) delete others[name];
   return JSON.stringify(
     masked(captures ? { ...others, ng_trajectory, ng_model_call_capture } : others),
   );
