@@ -33,11 +33,17 @@ const OWN = new Set([
   'created',
 ]);
 
+/** What later releases than 07d6b0d put into results and captured calls, and this collector does not. */
+const NEWER = new Set([
+  ...['_ng_environment_server', '_ng_result_type', 'ng_perf'],
+  ...['upstream_attempted', 'response_source', 'upstream_status_code', 'local_response_reason'],
+]);
+
 function masked(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(masked);
   if (typeof value === 'string') return value.replaceAll(/[0-9a-f]{32}/g, '*');
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value);
+  const entries = Object.entries(value).filter(([key]) => !NEWER.has(key));
   return Object.fromEntries(
     entries.map(([key, item]) => [key, OWN.has(key) && item !== null ? '*' : masked(item)]),
   );
@@ -74,12 +80,8 @@ const playsIn = (file: string): Play[] =>
 /** A model server writes a call down after its answer, so upstream's collector, which looks at once, misses some. */
 const isLate = ({ made, captured }: Play): boolean => captured < made;
 
-/** What later releases than 07d6b0d put into results, and this collector does not. */
-const NEWER = ['_ng_environment_server', '_ng_result_type', 'ng_perf'];
-
 function textOf({ row }: Play, { captures }: { captures: boolean }): string {
   const { ng_trajectory, ng_model_call_capture, ...others } = row;
-  for (const name of NEWER) delete others[name];
   return JSON.stringify(
     masked(captures ? { ...others, ng_trajectory, ng_model_call_capture } : others),
   );
