@@ -37,6 +37,7 @@ const OWN = new Set([
 const NEWER = new Set([
   ...['_ng_environment_server', '_ng_result_type', 'ng_perf'],
   ...['upstream_attempted', 'response_source', 'upstream_status_code', 'local_response_reason'],
+  'client_session_id',
 ]);
 
 function masked(value: unknown): unknown {
