@@ -9,7 +9,7 @@ import { eventually } from '../../lab/bed/waiting.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { AGENTS, startGym } from './nemo-gym/stack.js';
 
-const dir = process.env['ROLLOUT_INTEROP_NEMO_GYM'];
+const dir = process.env['ROLLOUT_INTEROP_NEMO_GYM_RELEASE'];
 const BATCH = 'nemo-gym';
 const REPEATS = 4;
 const ENDS_WITHIN_MS = 600_000;
@@ -48,7 +48,7 @@ async function samplesOf(gym: string) {
 
 test(
   'a real NeMo Gym asks the gateway, whose worker is killed under new weights',
-  { skip: dir === undefined && 'set ROLLOUT_INTEROP_NEMO_GYM' },
+  { skip: dir === undefined && 'set ROLLOUT_INTEROP_NEMO_GYM_RELEASE' },
   async (t) => {
     if (dir === undefined) return;
     const [head, port] = [await firstFreePort(0), await firstFreePort(0)];

@@ -33,18 +33,11 @@ const OWN = new Set([
   'created',
 ]);
 
-/** What later releases than 07d6b0d put into results and captured calls, and this collector does not. */
-const NEWER = new Set([
-  ...['_ng_environment_server', '_ng_result_type', 'ng_perf'],
-  ...['upstream_attempted', 'response_source', 'upstream_status_code', 'local_response_reason'],
-  'client_session_id',
-]);
-
 function masked(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(masked);
   if (typeof value === 'string') return value.replaceAll(/[0-9a-f]{32}/g, '*');
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).filter(([key]) => !NEWER.has(key));
+  const entries = Object.entries(value);
   return Object.fromEntries(
     entries.map(([key, item]) => [key, OWN.has(key) && item !== null ? '*' : masked(item)]),
   );
