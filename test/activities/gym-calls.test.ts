@@ -136,6 +136,17 @@ describe('an agent of NeMo Gym whose model server is the gateway', () => {
     assert.equal((await bench.lines('generation')).length, 2);
   });
 
+  test('that asks for what is never answered is not asked again', async (t) => {
+    const asks: Plays = async (row) => {
+      const path = `/ng-rollout/${row._ng_rollout_id ?? ''}/v1/embeddings`;
+      const { status } = await fetch(new URL(path, bench.base_url()), { method: 'POST' });
+      throw new Error(`got ${status}`);
+    };
+    const bench: Bed = await playing(t, { plays: asks });
+    await assert.rejects(bench.opened(), /answered 500: Error: got 404/);
+    assert.equal((await bench.lines('life')).length, 1);
+  });
+
   test('whose penalties look at what was sampled has the reward that they leave', async (t) => {
     const settings = { reward_penalties: { penalize_empty_final_answer: true } };
     const bench = await playing(t, { plays: two, settings });

@@ -52,11 +52,10 @@ export async function runProgram(playing: Playing, dependencies: Dependencies): 
     const { failure, misfit } = await playLife(running);
     const life = trajectory.lives.at(-1);
     if (life === undefined || hasFinished(life)) return;
-    const left = livesLeft(running);
-    // Its service says whether the same may end otherwise.
-    if (failure !== undefined) attempts = { attempts_left: left };
     // It would ask the same again.
-    else attempts = { lives_left: misfit === null ? left : 0 };
+    const left = misfit === null ? livesLeft(running) : 0;
+    // Where its service says why, it says whether another life may end otherwise.
+    attempts = failure === undefined ? { lives_left: left } : { attempts_left: left };
     throw failure ?? agentFailed(life, misfit);
   } catch (error) {
     const thrown = await recordFault(error, { ...playing, turn: trajectory.calls.length });
