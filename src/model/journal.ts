@@ -370,9 +370,11 @@ export function parseLine(text: string): JournalLine | null {
   if (parsed.success) return parsed.data;
   const { kind, writer } = Object(value) as { kind?: unknown; writer?: unknown };
   if (typeof kind !== 'string' || typeof writer !== 'string' || KINDS.has(kind)) return null;
+  // Runs of NeMo Gym's agents were no lives once.
+  const which = kind === 'run' ? 'an earlier' : 'a later';
   throw new Fault({
     type: 'StoreFault',
-    message: `a line of a journal: expected a kind that this version knows, got ${preview(kind)}: a later version wrote it, so play or read it with that one`,
+    message: `a line of a journal: expected a kind that this version knows, got ${preview(kind)}: ${which} version wrote it, so play or read it with that one`,
   });
 }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { inspect } from 'node:util';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { toRow } from '../../src/model/results/row.js';
 import { Sample } from '../../src/model/sample.js';
@@ -177,6 +178,52 @@ describe('an agent of NeMo Gym whose model server is the gateway', () => {
     await bench.opened();
     const [end] = await bench.lines('end');
     assert.deepEqual([end?.stop_reason, end?.totals.total_reward], ['max_turns', 3]);
+  });
+
+  test('that fails behind a limit has failed: no fault is worth 0', async (t) => {
+    const long: Plays = async (_, ask) => {
+      await ask([{ role: 'user', content: 'word '.repeat(3000) }]);
+      throw new Error('the judge is away');
+    };
+    const bench = await playing(t, { plays: long, request: { max_seq_len: 64 } });
+    await bench.opened();
+    assert.deepEqual(
+      [(await bench.lines('observation')).length, (await bench.lines('end')).length],
+      [0, 0],
+    );
+    const [exit] = await bench.lines('exit');
+    const [fault] = await bench.lines('fault');
+    assert.deepEqual([exit?.code, exit?.failed, fault?.status], [1, true, 500]);
+    await assert.rejects(bench.playsOn(), /the judge is away/);
+    assert.equal((await bench.lines('life')).length, 3);
+  });
+
+  test('is verified behind a limit for as long as it takes', async (t) => {
+    const slowly: Plays = async (row, ask) => {
+      const said = await two(row, ask);
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      return said;
+    };
+    const request = { max_rollout_turns: 1 };
+    const bench = await playing(t, { plays: slowly, request, times: { overstay_ms: 50 } });
+    await bench.opened();
+    const [end] = await bench.lines('end');
+    assert.deepEqual([end?.stop_reason, end?.totals.total_reward], ['max_turns', 3]);
+  });
+
+  test('whose error names the address of its calls keeps the key out of journals and faults', async (t) => {
+    const fails: Plays = (row) =>
+      Promise.reject(
+        new Error(`no answer of /ng-rollout/${row._ng_rollout_id ?? ''}/v1/responses`),
+      );
+    const bench = await playing(t, { plays: fails, request: { attempts: { agent: 1 } } });
+    await bench.opened();
+    const { error } = await bench.plays();
+    const [row] = bench.rows;
+    const key = row?._ng_rollout_id ?? 'none';
+    const texts = [JSON.stringify(await bench.journalLines()), inspect(error, { depth: 9 })];
+    for (const text of texts) assert.equal(text.includes(key), false);
+    assert.match(texts[0] ?? '', /ng-rollout\/\(key\)\/v1/);
   });
 
   test('whose call meets a fault of ours has no verdict, and another life', async (t) => {

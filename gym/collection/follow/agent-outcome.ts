@@ -41,12 +41,10 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
   const { at } = end;
   const since = sentAgainAt(trajectory);
   const result = lives.at(-1)?.result ?? null;
-  if (VALID_STOP_REASONS.has(end.stop_reason)) {
-    // A limit of the policy's calls may have ended it: there is nothing to write.
-    if (result === null) return { kind: 'unfinished', at };
+  const isValid = VALID_STOP_REASONS.has(end.stop_reason);
+  if (isValid && result !== null)
     return { kind: 'result', at, attempt: result.attempt, text: result.text, since };
-  }
-  if (end.stop_reason !== 'failed' && end.stop_reason !== 'timeout')
+  if (!isValid && end.stop_reason !== 'failed' && end.stop_reason !== 'timeout')
     return { kind: 'unfinished', at };
   const failure = {
     kind: 'failure',

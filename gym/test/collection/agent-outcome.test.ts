@@ -50,10 +50,12 @@ describe('a row that failed', () => {
   });
 });
 
-test('a row that a limit of its calls ended, without an answer of its agent, is to be played again', () => {
+test('a row that a limit of its calls ended, without an answer of its agent, is a failure', () => {
   const cut = [by.life(), by.refused(), by.exit({ code: null, signal: 'SIGKILL' })];
   const ended = played(...cut, by.observation(), by.end({ stop_reason: 'max_turns' }));
-  assert.deepEqual(agentOutcomeOf(ended), { kind: 'unfinished', at: 0 });
+  const outcome = agentOutcomeOf(ended);
+  assert.ok(outcome?.kind === 'failure');
+  assert.deepEqual([outcome.failure_class, outcome.text], ['agent_request_failed', null]);
 });
 
 test('a row waits for its agent where that is not there or takes no runs, and neither behind a run that failed nor for the policy', () => {

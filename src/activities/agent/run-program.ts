@@ -92,7 +92,8 @@ function checkLives(running: RunningProgram): void {
   const { lives, standing } = running.playing.journal.trajectory;
   const last = lives.at(-1);
   const has_failed = last?.exit != null && !hasFinished(last);
-  if (last?.result?.terminal !== true && livesLeft(running) > 0) return;
+  const isTerminal = has_failed && last.result?.terminal === true;
+  if (!isTerminal && livesLeft(running) > 0) return;
   if (!has_failed && running.program.attemptsOf === undefined) return;
   const said = lastFault(standing);
   if (has_failed && (said === null || said.at < (last.exit?.at ?? 0))) throw agentFailed(last);
@@ -141,8 +142,13 @@ async function playLife(running: RunningProgram): Promise<PlayedLife> {
     },
   });
   const played = rules.asks_policy ? playedAgent(playing, { rules, settings, dependencies }) : null;
-  const session = (played && (await dependencies.gateway?.open(played))) ?? UNASKED;
+  const session = (played && (await dependencies.gateway?.open(played))) ?? unasked();
   const { serve } = session;
+  const left = async (error: unknown): Promise<never> => {
+    // A service keeps the end of its program for whoever plays on.
+    if (!program.outlives) await stopped(program, { run, signal });
+    throw error;
+  };
   const plays = async (): Promise<ProgramEnd> => {
     const over = (): Promise<void> => session.end('over');
     const failures = failuresBefore(journal.trajectory);
@@ -153,22 +159,24 @@ async function playLife(running: RunningProgram): Promise<PlayedLife> {
   };
   const said = await untilEnded(session, { plays, program, run, signal });
   const fault = session.ourFault();
-  if (fault !== null) {
-    await stopped(program, { run, signal });
-    throw ofOurs(journal.trajectory, fault);
-  }
   const calls = async (): Promise<PlayedCall[]> => (played ? await conversationOf(played) : []);
-  const { result, failure, ...ended } = (await said.settle?.({ calls })) ?? said;
-  if (result !== undefined) await journal.append({ kind: 'result', ...result });
-  await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
-  await journal.sync();
+  const settled = async (): Promise<ProgramEnd> => {
+    const ended = (await said.settle?.({ calls })) ?? said;
+    if (ended.result !== undefined) await journal.append({ kind: 'result', ...ended.result });
+    await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
+    await journal.sync();
+    return ended;
+  };
+  const ended = fault === null ? await settled().catch(left) : said;
   await stopped(program, { run, signal });
+  if (fault !== null) throw ofOurs(journal.trajectory, fault);
   await playing.reportWaiting(null);
+  const { failure } = ended;
   return { misfit: session.misfit(), ...(failure !== undefined && { failure }) };
 }
 
-/** The session of a program that asks another model. */
-const UNASKED: AgentSession = {
+/** The session of a program that asks another model. Its promises end with it, and so does what waits for them. */
+const unasked = (): AgentSession => ({
   base_url: '',
   key: '',
   serve: () => undefined,
@@ -177,7 +185,7 @@ const UNASKED: AgentSession = {
   ourFault: () => null,
   misfit: () => null,
   end: () => Promise.resolve(),
-};
+});
 
 /** The calls of the main sequence. */
 async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<PlayedCall[]> {
@@ -268,12 +276,13 @@ async function taskOf(
   };
 }
 
-function exitOf({ exit, submission, ...said }: ProgramEnd, key: string) {
+function exitOf({ exit, submission, failure, ...said }: ProgramEnd, key: string) {
   const withoutKey = (text: string): string => (key === '' ? text : text.replaceAll(key, '(key)'));
   const { reward, rewards, metadata } = said;
   return cleaned({
     code: exit.code,
     signal: exit.signal,
+    ...(failure !== undefined && { failed: true as const }),
     tail: withoutKey(exit.tail).slice(-MOST_TAIL),
     submission: submission === null ? null : withoutKey(submission),
     said: { reward, rewards, metadata },

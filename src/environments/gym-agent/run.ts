@@ -62,7 +62,11 @@ export function createRuns(
       const share = answers.share();
       onAbort(signal, share.giveBack);
       const ended = ask(how, { ...settings, share, signal });
-      ended.catch(() => undefined);
+      const settled = (): void => {
+        // It may have been granted while it was given back.
+        if (signal.aborted) share.giveBack();
+      };
+      ended.then(settled, settled);
       runs.set(run, { ended, over });
       return Promise.resolve({ state: 'running' });
     },
@@ -118,7 +122,7 @@ async function ask(
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isOfNetwork(error)) settings.broken(url);
-    const failure = classed(error);
+    const failure = told(classed(error), task.key);
     if (failure.uncounted || signal.aborted) throw failure;
     return failedRun(failure, failures);
   }
@@ -158,6 +162,19 @@ function failedRun(failure: Fault, failures: number): ProgramEnd {
     exit: { code: 1, signal: null, tail: failure.message },
     failure: faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? wait }),
   };
+}
+
+/** What an agent says of its error may name the address of its calls. */
+function told(fault: Fault, key: string): Fault {
+  if (key === '') return fault;
+  const without = (text: string): string => text.replaceAll(key, '(key)');
+  const { message, trace } = fault;
+  return faultWith(fault, {
+    message: without(message),
+    ...(trace !== null && { trace: without(trace) }),
+    // It has the whole text.
+    cause: undefined,
+  });
 }
 
 const isAway = (error: unknown): error is Fault =>

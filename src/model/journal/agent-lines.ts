@@ -118,6 +118,8 @@ const ExitLine = z.object({
   life: z.int().positive(),
   code: z.int().nullable(),
   signal: z.string().nullable(),
+  /** Its service says that it failed, whatever its calls were refused. */
+  failed: z.literal(true).exactOptional(),
   /** The end of what it printed. */
   tail: z.string(),
   submission: z.string().nullable(),

@@ -211,7 +211,7 @@ function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
  * another one may follow.
  */
 export const hasFinished = ({ exit, refusal }: Life): boolean =>
-  exit !== null && (exit.code === 0 || refusal !== null);
+  exit !== null && exit.failed !== true && (exit.code === 0 || refusal !== null);
 
 /** Whether a life failed by itself. One without an end was lost with its worker, or ended by a fault of ours. */
 const hasFailed = (life: Life): boolean => life.exit !== null && !hasFinished(life);
