@@ -22,6 +22,9 @@ type Ask = (messages: object[]) => Promise<string>;
 /** What an agent does with a row; it answers with the row and what this returns. */
 type Plays = (row: GymRow, ask: Ask) => Promise<object>;
 
+/** What an agent throws whose server dies. */
+const DIES = new Error('its server dies');
+
 interface Bed extends ProgramBench {
   /** The rows that arrived. */
   rows: GymRow[];
@@ -57,7 +60,8 @@ async function playing(
         response.writeHead(200).end(JSON.stringify({ ...row, ...said }));
       },
       (error: unknown) => {
-        response.writeHead(500).end(String(error));
+        if (error === DIES) response.destroy();
+        else response.writeHead(500).end(String(error));
       },
     );
   });
@@ -146,6 +150,22 @@ describe('an agent of NeMo Gym whose model server is the gateway', () => {
     const bench: Bed = await playing(t, { plays: asks });
     await assert.rejects(bench.opened(), /answered 500: Error: got 404/);
     assert.equal((await bench.lines('life')).length, 1);
+  });
+
+  test('whose server dies in the middle is asked again, and no call is sampled twice', async (t) => {
+    const dies: Plays = async (row, ask) => {
+      const said = await two(row, ask);
+      if (bench.rows.length < 3) throw DIES;
+      return said;
+    };
+    const bench: Bed = await playing(t, { plays: dies });
+    await bench.opened();
+    assert.equal((await bench.playsOn()).ended, 'terminated');
+    assert.equal((await bench.lines('generation')).length, 2);
+    assert.deepEqual(
+      bench.rows.map(({ _ng_attempt_index }) => _ng_attempt_index),
+      [undefined, 1, 2],
+    );
   });
 
   test('whose penalties look at what was sampled has the reward that they leave', async (t) => {
