@@ -24,6 +24,12 @@ export type Upload = Pick<Exporter, 'metrics' | 'close'> & {
   rollouts: (results: () => AsyncIterable<string>) => Promise<void>;
 };
 
+/** Why nothing is uploaded to `server`: the fields that are null. */
+export function notUploaded(server: string, fields: Record<string, string | null>): string {
+  const missing = Object.entries(fields).filter(([, value]) => value === null);
+  return `nothing is uploaded to ${server}: ${missing.map(([name]) => name).join(' and ')} missing`;
+}
+
 /**
  * Opens them. As upstream's, an exporter that fails costs no result: it is a warning, and one that cannot be opened is
  * left out.

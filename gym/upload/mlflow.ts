@@ -7,6 +7,7 @@ import type { Answer, Exchange } from '../../src/platform/http/client.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
 import { shortened } from '../../src/platform/errors.js';
 import type { Exporter, Scalar } from './exporter.js';
+import { notUploaded } from './exporter.js';
 
 export interface MlflowSettings {
   /** `mlflow_tracking_uri` */
@@ -217,13 +218,11 @@ export function mlflowSettings(config: JsonObject): MlflowSettings | string | nu
   const [url, experiment, run] = [of('tracking_uri'), of('experiment_name'), of('run_name')];
   if (experiment === null && run === null) return null;
   if (url === null || experiment === null || run === null) {
-    const missing = Object.entries({
+    return notUploaded('MLflow', {
       mlflow_tracking_uri: url,
       mlflow_experiment_name: experiment,
       mlflow_run_name: run,
     });
-    const names = missing.filter(([, value]) => value === null).map(([name]) => name);
-    return `nothing is uploaded to MLflow: ${names.join(' and ')} missing`;
   }
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     return `nothing is uploaded to MLflow: mlflow_tracking_uri: expected the URL of a tracking server, http://… or https://…, got ${JSON.stringify(url)}`;

@@ -14,6 +14,7 @@ import { spawned } from '../../src/platform/process/spawned.js';
 import type { JsonObject } from '../json/exact.js';
 import { formatJson } from '../json/exact.js';
 import type { Exporter } from './exporter.js';
+import { notUploaded } from './exporter.js';
 
 export interface WandbSettings {
   /** `wandb_project` */
@@ -189,13 +190,11 @@ export function wandbSettings(config: JsonObject, cwd: string): WandbSettings | 
   const [project, run, key] = [of('wandb_project'), of('wandb_name'), of('wandb_api_key')];
   if (project === null && run === null) return null;
   if (project === null || run === null || key === null) {
-    const missing = Object.entries({
+    return notUploaded('W&B', {
       wandb_project: project,
       wandb_name: run,
       wandb_api_key: key,
     });
-    const names = missing.filter(([, value]) => value === null).map(([name]) => name);
-    return `nothing is uploaded to W&B: ${names.join(' and ')} missing`;
   }
   return { project, run, key, dir: path.resolve(cwd, of('results_dir') ?? 'results', 'wandb') };
 }

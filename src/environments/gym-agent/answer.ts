@@ -81,20 +81,21 @@ const FINISHED: ProgramEnd = { ...FAILED, exit: { code: 0, signal: null, tail: '
 export function endOf(text: string, answered: Answered): ProgramEnd {
   const { sample, attempt, run_s, subject, at } = answered;
   const parsed = parseAnswer(text);
-  const read =
-    'problems' in parsed ? parsed.problems : readAnswer({ text, value: parsed.value }, answered);
-  if (Array.isArray(read)) {
-    const failure = rejected({ subject, at, problems: read });
-    const result = unscored(text, read);
+  const unusable = (problems: Problem[]): ProgramEnd => {
+    const failure = rejected({ subject, at, problems });
+    const result = unscored(text, problems);
     return {
       ...failedBy(faultWith(failure, { failureClass: 'agent_run_error' })),
       ...(result !== null && { result: { attempt, run_s, ...result } }),
     };
-  }
+  };
+  if ('problems' in parsed) return unusable(parsed.problems);
+  const { value } = parsed;
+  const read = readAnswer({ text, value }, answered);
+  if (Array.isArray(read)) return unusable(read);
   const result = { attempt, run_s, ...read };
   const failure = failureOf(result, sample);
   if (failure !== null) return { ...failedBy(failure), result };
-  const value = 'value' in parsed ? parsed.value : null;
   return {
     ...FINISHED,
     result,
@@ -150,23 +151,20 @@ function readAnswer(
   };
 }
 
+const answeredBy = ({ attempt }: Pick<AgentResult, 'attempt'>, { agent }: AgentSample): string =>
+  `${agent} answered attempt ${attempt} with`;
+
 /** Why an answer is no result; null: it is one. An agent says the same again, so only a new rollout can succeed. */
-function failureOf(
-  { failure_class, masked, refused, persist, attempt }: AgentResult,
-  { agent }: AgentSample,
-): Fault | null {
-  const answered = `${agent} answered attempt ${attempt} with`;
-  if (refused !== undefined) {
-    const message = `${answered} what cannot be trained on: ${refused.message}`;
-    return new Fault({ type: refused.type, message, retryable: false });
-  }
+function failureOf(result: AgentResult, sample: AgentSample): Fault | null {
+  const { failure_class, masked, persist } = result;
   const said = [
     ...(failure_class === null ? [] : [`_ng_failure_class ${JSON.stringify(failure_class)}`]),
     ...(persist ? [] : ['_ng_no_persist']),
     ...(masked === undefined ? [] : [`${masked}: its reward means nothing`]),
   ];
   if (said.length === 0) return null;
-  return new Fault({ type: 'AgentFailed', message: `${answered} ${said.join(' ')}` });
+  const message = `${answeredBy(result, sample)} ${said.join(' ')}`;
+  return new Fault({ type: 'AgentFailed', message });
 }
 
 /**
@@ -197,9 +195,9 @@ async function settled(
   const components = componentsOf(value, { reward });
   const refused = outOfBounds(reward, own) ?? ('fault' in components ? components.fault : null);
   if (refused !== null) {
-    const failed = { ...result, refused };
-    const failure = failureOf(failed, sample);
-    return { ...(failure === null ? FAILED : failedBy(failure)), result: failed };
+    const message = `${answeredBy(result, sample)} what cannot be trained on: ${refused.message}`;
+    const failure = new Fault({ type: refused.type, message, retryable: false });
+    return { ...failedBy(failure), result: { ...result, refused } };
   }
   const { rewards } = 'rewards' in components ? components : { rewards: {} };
   return { ...FINISHED, result: { ...result, reward, ...shaping }, reward, rewards };
