@@ -75,6 +75,35 @@ describe('a run of NeMo Gym', () => {
     assert.equal(output_text, 'yes');
     assert.equal(life.journal.trajectory.calls[1]!.line.parent, 0);
   });
+
+  test('that is over is answered in the form that it asks for: whole, or as a stream', async (t) => {
+    const { open } = await gatewayBed(t);
+    const life = await open({ limits: { calls: 1 } });
+    const { completions } = clientOf(life, `/ng-rollout/${life.session.key}`).chat;
+    const asked = (content: string) => ({
+      model: 'policy',
+      messages: [{ role: 'user' as const, content }],
+    });
+    await completions.create(asked('Say: yes'));
+    const whole = await completions.create(asked('Say: no'));
+    assert.deepEqual(
+      whole.choices.map(({ finish_reason, message }) => [finish_reason, message.content]),
+      [['length', '']],
+    );
+    const events = await completions.create({
+      ...asked('Say: why'),
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    const said: unknown[] = [];
+    for await (const { choices, usage } of events)
+      said.push([choices[0]?.delta, choices[0]?.finish_reason, usage?.completion_tokens]);
+    assert.deepEqual(said, [
+      [{ role: 'assistant', content: '' }, null, undefined],
+      [{}, 'length', undefined],
+      [undefined, undefined, 0],
+    ]);
+  });
 });
 
 test('what this dialect does not do yet is named, and another life would ask the same', async (t) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { problemsOf } from '../../src/model/problems.js';
 import { Config } from '../../src/workers/config.js';
+import { queuesOf } from '../../src/workers/queues.js';
 import { slotsOf } from '../../src/workers/slots.js';
 
 const withService = (more: object) => ({
@@ -225,6 +226,26 @@ describe('environments of agents on one queue', () => {
     const config = Config.parse({ ...withService({}), environments: own });
     const slots = slotsOf(config);
     assert.deepEqual([slots.get('of-a'), slots.get('rollouts-agent')], [24, 8]);
+  });
+
+  test('whose calls the gateway answers are on the queue of programs, which role environment has', () => {
+    const gym = (model_server: string) => ({
+      kind: 'gym_agent',
+      agents: { one: 'http://e' },
+      model_server,
+    });
+    const environments = { gym: gym('gateway') };
+    const config = Config.parse({ ...withService({}), environments });
+    assert.deepEqual(
+      queuesOf(config).find(({ name }) => name === 'rollouts-agent')?.role,
+      'environment',
+    );
+    assert.equal(slotsOf(config).has('rollouts-agent'), true);
+    const own = Config.parse({ ...withService({}), environments: { gym: gym('own') } });
+    assert.deepEqual(
+      queuesOf(own).map(({ name }) => name),
+      ['rollouts', 'rollouts-generation', 'rollouts-environment'],
+    );
   });
 
   test('take nothing from the steps of others on their worker', () => {

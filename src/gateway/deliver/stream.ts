@@ -1,13 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AskedSampling } from '../../model/calls/message.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import type { Dialect } from '../dialects/dialect.js';
+import type { Dialect, HowAsked } from '../dialects/dialect.js';
 import { handOver, watchDelivery } from './delivery.js';
 import { BEGINNING, piecesFrom } from './pieces.js';
 import { journalled, readingOf } from '../play/played-call.js';
 import type { Refusal } from '../request/refusals.js';
-import type { AgentRequest } from '../request/request.js';
-import { sendRefusal } from '../request/reply.js';
+import { sendRefusal, STREAM_HEADERS } from '../request/reply.js';
 import type { Attached } from '../match/connections.js';
 import type { GatewayTimes } from '../times.js';
 
@@ -27,11 +25,9 @@ export interface Giving {
   times: Pick<GatewayTimes, 'keep_alive_ms' | 'stalled_ms'>;
 }
 
-/** What the connection's own request asks for. */
-type How = Pick<AgentRequest, 'stream'> & { asked: Pick<AskedSampling, 'include_usage'> };
-
 /** Gives the answer, as it grows or when it is whole. Resolves when the connection is done with it. */
-export async function give(giving: Giving, { stream, asked }: How): Promise<void> {
+export async function give(giving: Giving, how: HowAsked): Promise<void> {
+  const { stream, asked } = how;
   const { response, attached, dialect } = giving;
   const { call } = attached;
   const { socket } = giving.request;
@@ -49,7 +45,7 @@ export async function give(giving: Giving, { stream, asked }: How): Promise<void
   }
   if (typeof last === 'object') {
     attached.left();
-    sendRefusal(response, { refusal: last, dialect });
+    sendRefusal(response, { refusal: last, dialect, asked: how });
     return;
   }
   const { stalled_ms } = giving.times;
@@ -79,16 +75,10 @@ async function whole(giving: Giving, isCut: () => boolean): Promise<Last> {
   }
 }
 
-const STREAM_HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache',
-  'x-accel-buffering': 'no',
-};
-
 /** A comment without a blank line behind it, which some clients take for an event. */
 const KEEP_ALIVE = ': \n';
 
-type Streaming = Giving & Pick<How, 'asked'> & { says: NonNullable<Dialect['stream']> };
+type Streaming = Giving & Pick<HowAsked, 'asked'> & { says: NonNullable<Dialect['stream']> };
 
 async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
   const { response, attached, rollout_id, trajectory, ending, stored, times, asked, says } = giving;

@@ -1,4 +1,4 @@
-import type { Said } from '../../model/calls/message.js';
+import type { AskedSampling, Said } from '../../model/calls/message.js';
 import type { JournalCall, Sampled } from '../../model/journal/calls.js';
 import type { News } from '../deliver/pieces.js';
 import type { Refusal } from '../request/refusals.js';
@@ -13,7 +13,8 @@ export interface Dialect {
   name: DialectName;
   /** The request in a body, or what its agent is told. */
   read: (body: Buffer, limits: RequestLimits) => { request: AgentRequest } | { refused: Refusal };
-  refusal: (refusal: Refusal) => { status: number; body: object };
+  /** `asked`: by a request that was read. A text is the events of a stream. */
+  refusal: (refusal: Refusal, asked?: HowAsked) => { status: number; body: object | string };
   /** A whole answer. Each byte is a function of the call: whoever asks again gets the same. */
   answer: (answering: Answering) => object;
   /** What a stream sends: first, for what is new, and behind the `answer` line. null: none is asked for. */
@@ -23,6 +24,11 @@ export interface Dialect {
     last: (answering: Answering, asked: { include_usage?: boolean }) => string;
   } | null;
 }
+
+/** In what form a request asks for its answer. */
+export type HowAsked = Pick<AgentRequest, 'stream'> & {
+  asked: Pick<AskedSampling, 'include_usage'>;
+};
 
 export type DialectName = 'chat/completions' | 'responses';
 

@@ -7,8 +7,13 @@ import type { Answering, Dialect } from './dialect.js';
  */
 export const ofGym = (dialect: Dialect): Dialect => ({
   ...dialect,
-  refusal: (refusal) =>
-    isOver(refusal) ? { status: 200, body: dialect.answer(NOTHING) } : dialect.refusal(refusal),
+  refusal: (refusal, how) => {
+    if (!isOver(refusal)) return dialect.refusal(refusal);
+    const { stream } = dialect;
+    if (how?.stream !== true || stream === null)
+      return { status: 200, body: dialect.answer(NOTHING) };
+    return { status: 200, body: stream.first(NOTHING) + stream.last(NOTHING, how.asked) };
+  },
 });
 
 /** Whether nothing more of this life is answered: its context is full, or a limit of its rollout is reached. */

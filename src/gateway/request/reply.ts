@@ -1,10 +1,16 @@
 import type { ServerResponse } from 'node:http';
-import type { Dialect } from '../dialects/dialect.js';
+import type { Dialect, HowAsked } from '../dialects/dialect.js';
 import type { Refusal } from './refusals.js';
 
 /** Replies that are no answer of the policy. */
 
 const JSON_TYPE = 'application/json; charset=utf-8';
+
+export const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+};
 
 export function sendJson(response: ServerResponse, body: unknown): void {
   response.writeHead(200, { 'content-type': JSON_TYPE }).end(JSON.stringify(body));
@@ -22,17 +28,22 @@ const RETRY_AFTER_S = 5;
 /** In the dialect's words. Clients repeat some statuses by themselves, unless they are told not to. */
 export function sendRefusal(
   response: ServerResponse,
-  { refusal, dialect }: { refusal: Refusal; dialect: Pick<Dialect, 'refusal'> },
+  {
+    refusal,
+    dialect,
+    asked,
+  }: { refusal: Refusal; dialect: Pick<Dialect, 'refusal'>; asked?: HowAsked },
 ): void {
-  const { status, body: said } = dialect.refusal(refusal);
-  const body = JSON.stringify(said);
+  const { status, body: said } = dialect.refusal(refusal, asked);
+  const isStream = typeof said === 'string';
+  const body = isStream ? said : JSON.stringify(said);
   if (response.headersSent) {
-    response.end(`data: ${body}\n\n`);
+    response.end(isStream ? body : `data: ${body}\n\n`);
     return;
   }
   const isAgain = status === 503;
   response.writeHead(status, {
-    'content-type': JSON_TYPE,
+    ...(isStream ? STREAM_HEADERS : { 'content-type': JSON_TYPE }),
     'x-should-retry': String(isAgain),
     ...(isAgain && { 'retry-after': String(RETRY_AFTER_S) }),
     ...(LAST.has(status) && { connection: 'close' }),

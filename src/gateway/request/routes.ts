@@ -152,7 +152,10 @@ async function answered(
   const attached = await session.attach({
     ...{ request: asked, idempotency_key, is_retry, gone, release },
   });
-  if ('status' in attached) throw new Refused(attached);
+  if ('status' in attached) {
+    sendRefusal(response, { refusal: attached, dialect, asked });
+    return;
+  }
   const giving = { request, response, attached, rollout_id, dialect, ending };
   const { trajectory, stored } = journal;
   await give({ ...giving, trajectory, stored, times }, asked);
