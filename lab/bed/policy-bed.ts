@@ -131,7 +131,7 @@ export async function publish(
 ): Promise<PublishResult> {
   const client = await connectPolicy(onLoopback(server), { service: 'default', task_queue });
   try {
-    return await client.publish(input);
+    return await client.update('publish', input);
   } finally {
     await client.close();
   }

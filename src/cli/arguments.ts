@@ -1,11 +1,18 @@
 import path from 'node:path';
 import { exists } from '../platform/files.js';
 import { UsageError } from '../platform/command.js';
+import { plainJson } from '../platform/plain.js';
 import { didYouMean } from '../platform/nearest.js';
 
 /** What a command line gives. Each throws an error for the user that says what was expected. */
 
 export const DEFAULT_FILE = './temporal.yaml';
+
+/** Kinds of options, as `parseArgs` has them. */
+export const TEXT = { type: 'string' } as const;
+export const FLAG = { type: 'boolean', default: false } as const;
+/** A settings file that has to be there. */
+export const FILE = { type: 'string', default: DEFAULT_FILE } as const;
 
 /** Where the folder has no temporal.yaml, the one of the stack that was started in it names the store. */
 export async function fileOfStore(): Promise<string | undefined> {
@@ -35,3 +42,19 @@ export function integerOf(
     `${option}: expected an integer, ${least} or more, got ${JSON.stringify(text)}`,
   );
 }
+
+export const integerIn = (
+  option: string,
+  { text, least }: { text: string | undefined; least: number },
+): number | undefined => (text === undefined ? undefined : integerOf(option, { text, least }));
+
+/** The only argument that is no option. */
+export function onlyOne(positionals: readonly string[], expected: string): string {
+  const [one] = positionals;
+  if (one !== undefined && positionals.length === 1) return one;
+  throw new UsageError(`expected ${expected}, got ${positionals.length}`);
+}
+
+export const printJson = (value: unknown, indent = 2): void => {
+  console.log(plainJson(JSON.stringify(value, null, indent)));
+};

@@ -1,5 +1,4 @@
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
 import {
@@ -8,6 +7,7 @@ import {
   isOtherDeployment,
   openBatchClient,
 } from '../client/batch-client.js';
+import { follow } from '../client/follow.js';
 import { followBatch } from '../client/progress.js';
 import type { Started } from '../client/start-batch.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
@@ -23,26 +23,25 @@ import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { UsageError, commandLine } from '../platform/command.js';
 import { checkJson } from '../platform/json/fault-place.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
-import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
+import { INTERRUPTED } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { readText } from '../platform/utf8-text.js';
-import { LATE, within } from '../platform/waits/abort.js';
-import { DEFAULT_FILE } from './arguments.js';
+import { within } from '../platform/waits/abort.js';
+import { DEFAULT_FILE, FLAG, TEXT, onlyOne } from './arguments.js';
+import { withScreen } from './terminal.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
-
-const CONFIG = { config: { type: 'string' } } as const;
 
 export async function startCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      ...CONFIG,
-      'input-file': { type: 'string' },
-      id: { type: 'string' },
-      watch: { type: 'boolean', default: false },
-      restart: { type: 'boolean', default: false },
+      config: TEXT,
+      'input-file': TEXT,
+      id: TEXT,
+      watch: FLAG,
+      restart: FLAG,
     },
   });
   const { 'input-file': file, watch, restart, config } = values;
@@ -51,9 +50,7 @@ export async function startCommand(args: string[]): Promise<number> {
     throw new UsageError('--restart: expected --id ID, of the batch that is played again');
   const batchId = values.id === undefined ? newId(file) : checkedId(values.id);
   const request = await readRequest(file);
-  const { server, taskQueue } = await temporalSettings(config);
-  const client = await connectBatchClient(server);
-  try {
+  return await withClient(config, async (client, { server, taskQueue }) => {
     const batch = await client.start({ batchId, taskQueue, request, restart });
     const place = `${server.options.address}, namespace ${server.namespace}`;
     console.log(plain(startedText(batch.started, { batchId, place, taskQueue })));
@@ -62,9 +59,7 @@ export async function startCommand(args: string[]): Promise<number> {
     if (refusal !== null) throw new Error(`batch ${batchId}: ${refusal}`);
     console.log(plain(`its board: ${commandLine(`watch ${batchId}`, config)}`));
     return 0;
-  } finally {
-    await client.close();
-  }
+  });
 }
 
 /** Somebody who has changed an environment would take the old rows for new ones. */
@@ -99,25 +94,26 @@ export async function refusedAtOnce(
   { look, outcome }: BatchHandle,
   checked_ms = CHECKED_MS,
 ): Promise<string | null> {
-  const over = AbortSignal.timeout(checked_ms);
-  const refusal = async (): Promise<string | null> => {
-    while (!over.aborted) {
-      const { closed, progress, trouble } = await look();
-      if (closed) {
-        const ended = await outcome();
-        return 'failure' in ended ? ended.failure : null;
-      }
-      if (trouble !== null || (progress !== null && progress.phase !== 'planning')) return null;
-      await sleep(LOOK_AGAIN_MS);
-    }
-    return null;
-  };
+  let refusal: string | null = null;
   // A server or a worker that is slow is no refusal.
-  const found = await within(
+  const following = follow({
+    look: async () => {
+      const seen = await look();
+      return { ...seen, ended: seen.closed ? await outcome() : null };
+    },
+    draw: ({ ended, progress, trouble }) => {
+      if (ended !== null && 'failure' in ended) refusal = ended.failure;
+      const isChecked = progress !== null && progress.phase !== 'planning';
+      return ended !== null || trouble !== null || isChecked;
+    },
+    signal: AbortSignal.timeout(checked_ms),
+    every_ms: LOOK_AGAIN_MS,
+  });
+  await within(
     checked_ms,
-    refusal().catch(() => null),
+    following.catch(() => false),
   );
-  return found === LATE ? null : found;
+  return refusal;
 }
 
 /** A worker would refuse it, too, but where nobody looks. */
@@ -142,18 +138,19 @@ async function readRequest(file: string): Promise<unknown> {
 }
 
 export async function watchCommand(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
-  return await withBatch(positionals, async (batchId) => {
-    const { config } = values;
-    const { server } = await temporalSettings(config);
-    const client = openBatchClient(server);
-    try {
-      await checkIsBatch(client, { batchId, server, config });
-      return await watched(client.attach(batchId), { batchId, server, config });
-    } finally {
-      await client.close();
-    }
+  const { batchId, config } = meantIn(args);
+  // A server that is away is waited for.
+  const { server } = await temporalSettings(config);
+  return await using(openBatchClient(server), async (client) => {
+    await checkIsBatch(client, { batchId, server, config });
+    return await watched(client.attach(batchId), { batchId, server, config });
   });
+}
+
+function meantIn(args: string[]): { batchId: string; config: string | undefined } {
+  const options = { config: TEXT };
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  return { batchId: onlyOne(positionals, 'one batch id'), config: values.config };
 }
 
 /** The command that shows a workflow of another type. */
@@ -202,13 +199,7 @@ async function whyNowhere({ batchId, server, config }: Sought): Promise<string> 
 
 async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
   const { batchId, server, config } = sought;
-  const screen = createScreen(process.stdout, process.env);
-  const interrupts = listenForInterrupts(process.env, () => {
-    screen.close();
-    process.exit(INTERRUPTED);
-  });
-  try {
-    const { signal } = interrupts;
+  return await withScreen(process.stdout, async (screen, signal) => {
     const whyForgotten = () => whyNowhere(sought);
     const remedy = await remedyOf(sought);
     const outcome = await watchBatch({ batchId, batch, screen, signal, whyForgotten, ...remedy });
@@ -224,10 +215,7 @@ async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
     const which = allCompleted(outcome.result.counts) ? '--worst 20' : '--failed';
     screen.say(`To read them:\n  ${commandLine(`show ${batchId}`, config)} ${which}`);
     return 0;
-  } finally {
-    screen.close();
-    interrupts.forget();
-  }
+  });
 }
 
 /** A worker of the stack in this folder needs nobody to start it, and its server's disk is here. */
@@ -244,86 +232,76 @@ async function remedyOf({
 }
 
 export async function stopCommand(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
-  return await withBatch(positionals, (batchId) =>
-    withClient(values.config, async (client) => {
-      const waits = await client.stop(batchId);
-      const what = waits === null ? `batch ${batchId} stops` : `stop was sent, but ${waits}`;
-      console.log(plain(`${what}; its results so far are kept`));
-      return 0;
-    }),
-  );
+  const { batchId, config } = meantIn(args);
+  return await withClient(config, async (client) => {
+    const waits = await client.stop(batchId);
+    const what = waits === null ? `batch ${batchId} stops` : `stop was sent, but ${waits}`;
+    console.log(plain(`${what}; its results so far are kept`));
+    return 0;
+  });
 }
 
 export async function resultCommand(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    options: { ...CONFIG, json: { type: 'boolean', default: false } },
-    allowPositionals: true,
+  const options = { config: TEXT, json: FLAG };
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const batchId = onlyOne(positionals, 'one batch id');
+  const { config, json } = values;
+  return await withClient(config, async (client, { server }) => {
+    const sought = { batchId, server, config };
+    await checkIsBatch(client, sought);
+    const ended = await untilEnded(client, batchId);
+    if (ended === null) return INTERRUPTED;
+    const { outcome, failures } = ended;
+    if ('failure' in outcome)
+      throw new Error(
+        outcome.forgotten === true
+          ? await whyNowhere(sought)
+          : `batch ${batchId}: ${outcome.failure}`,
+      );
+    if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
+    const { style } = createScreen(process.stdout, process.env);
+    if (json) console.log(plainJson(writeJson(outcome.result)));
+    else console.log(renderResult({ ...outcome.result, failures }, style()).join('\n'));
+    return 0;
   });
-  return await withBatch(positionals, (batchId) =>
-    withClient(values.config, async (client, server) => {
-      const sought = { batchId, server, config: values.config };
-      await checkIsBatch(client, sought);
-      const ended = await untilEnded(client, batchId);
-      if (ended === null) return INTERRUPTED;
-      const { outcome, failures } = ended;
-      if ('failure' in outcome)
-        throw new Error(
-          outcome.forgotten === true
-            ? await whyNowhere(sought)
-            : `batch ${batchId}: ${outcome.failure}`,
-        );
-      if (outcome.refused !== undefined) console.error(plain(refusalOf(batchId, outcome.refused)));
-      const { style } = createScreen(process.stdout, process.env);
-      if (values.json) console.log(plainJson(writeJson(outcome.result)));
-      else console.log(renderResult({ ...outcome.result, failures }, style()).join('\n'));
-      return 0;
-    }),
-  );
 }
 
 /** Shows on stderr what a batch that runs waits for, as `watch` does. null: interrupted. */
-async function untilEnded(
+const untilEnded = (
   client: BatchClient,
   batchId: string,
-): Promise<{ outcome: Outcome; failures: Failures | undefined } | null> {
-  const screen = createScreen(process.stderr, process.env);
-  const interrupts = listenForInterrupts(process.env, () => {
-    screen.close();
-    process.exit(INTERRUPTED);
-  });
-  const { signal } = interrupts;
-  const batch = client.attach(batchId);
-  try {
+): Promise<{ outcome: Outcome; failures: Failures | undefined } | null> =>
+  withScreen(process.stderr, async (screen, signal) => {
+    const batch = client.attach(batchId);
     const isOver = (await client.status(batchId)) !== 'running';
     const { progress } = isOver
       ? await batch.look()
       : await followBatch({ batchId, look: batch.look, screen, signal });
     const outcome = await awaitOutcome(batch, { say: screen.say, signal });
     return outcome && { outcome, failures: progress?.failures };
-  } finally {
-    screen.close();
-    interrupts.forget();
-  }
+  });
+
+interface Place {
+  server: ServerAddress;
+  taskQueue: string;
 }
 
-async function withBatch(
-  [batchId, ...more]: readonly string[],
-  run: (batchId: string) => Promise<number>,
-): Promise<number> {
-  if (batchId === undefined || more.length > 0) throw new UsageError('expected one batch id');
-  return await run(batchId);
-}
-
+/** The server has to answer. */
 async function withClient(
   config: string | undefined,
-  run: (client: BatchClient, server: ServerAddress) => Promise<number>,
+  use: (client: BatchClient, place: Place) => Promise<number>,
 ): Promise<number> {
-  const { server } = await temporalSettings(config);
-  const client = await connectBatchClient(server);
+  const place = await temporalSettings(config);
+  const client = await connectBatchClient(place.server);
+  return await using(client, () => use(client, place));
+}
+
+async function using(
+  client: BatchClient,
+  use: (client: BatchClient) => Promise<number>,
+): Promise<number> {
   try {
-    return await run(client, server);
+    return await use(client);
   } finally {
     await client.close();
   }

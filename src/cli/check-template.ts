@@ -9,7 +9,7 @@ import { plain } from '../platform/plain.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import { loadConfig } from '../workers/config.js';
 import { createPool } from '../workers/parts.js';
-import { settingsNamed } from './arguments.js';
+import { FILE, TEXT, settingsNamed } from './arguments.js';
 
 const ROLES = ['user', 'tool', 'environment'] as const;
 const PROMPTS = [['user'], ['system', 'user']] as const;
@@ -21,9 +21,9 @@ export async function checkTemplateCommand(args: string[]): Promise<number> {
     args,
     options: {
       service: { type: 'string', default: 'default' },
-      model: { type: 'string' },
+      model: TEXT,
       'template-kwargs': { type: 'string', default: '{}' },
-      config: { type: 'string', default: './temporal.yaml' },
+      config: FILE,
     },
   });
   const config = await loadConfig(values.config);

@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util';
-import { pageStyle } from '../client/screen.js';
 import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
@@ -14,7 +13,8 @@ import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
-import { DEFAULT_FILE } from './arguments.js';
+import { styleOf } from './terminal.js';
+import { DEFAULT_FILE, FLAG, TEXT } from './arguments.js';
 
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
 const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;
@@ -23,13 +23,10 @@ const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;
 export async function checkCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
-    options: {
-      config: { type: 'string' },
-      json: { type: 'boolean', default: false },
-    },
+    options: { config: TEXT, json: FLAG },
   });
   const found = await check(values.config);
-  const style = pageStyle(process.stdout, process.env);
+  const style = styleOf();
   for (const finding of found)
     console.log(
       values.json ? plainJson(JSON.stringify(finding)) : linesOf(finding, style).join('\n'),

@@ -1,14 +1,14 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { runCluster } from '../../lab/demos/cluster/cluster.js';
-import { integerOf } from './arguments.js';
+import { FLAG, TEXT, integerOf } from './arguments.js';
 
 export async function clusterCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      exit: { type: 'boolean', default: false },
-      folder: { type: 'string' },
+      exit: FLAG,
+      folder: TEXT,
       repeats: { type: 'string', default: '32' },
     },
   });

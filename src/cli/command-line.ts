@@ -75,24 +75,25 @@ export async function runCommand([name = '', ...args]: string[]): Promise<number
     return 0;
   }
   try {
-    return await (
-      await command.load()
-    )(args);
-  } catch (error) {
+    const run = await command.load();
+    return await run(args);
+  } catch (thrown) {
+    const error = ownReason(thrown);
     const isUsage =
       error instanceof TypeError &&
       'code' in error &&
       String(error.code).startsWith('ERR_PARSE_ARGS');
-    console.error(
-      plain(
-        isUsage
-          ? `${withHint(error.message, command.usage)}\n\n${command.usage}`
-          : `temporal-rollout ${name}: ${describeError(error)}`,
-      ),
-    );
+    const text = isUsage
+      ? `${withHint(error.message, command.usage)}\n\n${command.usage}`
+      : `temporal-rollout ${name}: ${describeError(error)}`;
+    console.error(plain(text));
     return isUsage || error instanceof UsageError ? 2 : 1;
   }
 }
+
+/** Of an update of a workflow that has failed, whose client is not loaded here. */
+const ownReason = (error: unknown): unknown =>
+  error instanceof Error && error.name === 'WorkflowUpdateFailedError' ? error.cause : error;
 
 /** Names the option that an unknown one probably means, by the command's usage, in place of Node's advice. */
 function withHint(message: string, usage: string): string {

@@ -20,7 +20,7 @@ const PASSED_ON = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 
 interface Attended {
   policy: Pick<PolicyClient, 'update'>;
-  joins: { url: string; control_url?: string; instance?: string };
+  joins: { url: string; control_url?: string | undefined; instance?: string | undefined };
   drain_limit: string;
 }
 

@@ -4,23 +4,17 @@ import { BatchResult } from '../model/results/result.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { integerOf } from './arguments.js';
+import { TEXT, integerIn, onlyOne } from './arguments.js';
 import { meantBatch } from './meant-batch.js';
 import { withGivenStore } from './temporal-settings.js';
 
 /** Writes the valid rollouts of a batch or a step into a file of either form. */
 export async function exportCommand(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: { config: { type: 'string' }, step: { type: 'string' }, to: { type: 'string' } },
-  });
-  const [id, ...others] = positionals;
-  if (id === undefined || others.length > 0)
-    throw new UsageError(`expected one batch or stream, got ${positionals.length}`);
+  const options = { config: TEXT, step: TEXT, to: TEXT };
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const id = onlyOne(positionals, 'one batch or stream');
   const to = { file: values.to ?? '', format: formatOf(values.to) };
-  const step =
-    values.step === undefined ? null : integerOf('--step', { text: values.step, least: 0 });
+  const step = integerIn('--step', { text: values.step, least: 0 }) ?? null;
   return await withGivenStore(values.config, async (given) => {
     if (given === null) throw new Error('no temporal.yaml names a store: --config FILE does');
     const { name, store } = given;

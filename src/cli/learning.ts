@@ -4,7 +4,7 @@ import { learn } from '../../lab/demos/learning/learn.js';
 import type { Torch, Vllm } from '../../lab/demos/learning/vllm.js';
 import { torchOf, vllmOf } from '../../lab/demos/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
-import { integerOf } from './arguments.js';
+import { FLAG, TEXT, integerOf } from './arguments.js';
 
 /** Number of steps, and the held-out reward to reach with them. */
 const LESSON = {
@@ -18,20 +18,20 @@ const TICK_S = { calm: 0.01, chaos: 0.1 };
 const KILL_EVERY_MS = 5000;
 
 const OPTIONS = {
-  folder: { type: 'string' },
+  folder: TEXT,
   seed: { type: 'string', default: '1' },
-  steps: { type: 'string' },
-  engine: { type: 'string' },
+  steps: TEXT,
+  engine: TEXT,
   trainer: { type: 'string', default: 'own' },
-  tick: { type: 'string' },
-  target: { type: 'string' },
-  'shuffle-advantages': { type: 'boolean', default: false },
+  tick: TEXT,
+  target: TEXT,
+  'shuffle-advantages': FLAG,
   sleep: { type: 'string', default: '0' },
-  send: { type: 'boolean', default: false },
-  chaos: { type: 'boolean', default: false },
+  send: FLAG,
+  chaos: FLAG,
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
-  kills: { type: 'string' },
-  'no-comparison': { type: 'boolean', default: false },
+  kills: TEXT,
+  'no-comparison': FLAG,
 } as const;
 
 export async function learningCommand(args: string[]): Promise<number> {

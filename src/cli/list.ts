@@ -5,18 +5,15 @@ import { isOpen, merged, withProgress, withResult } from '../client/list/listed.
 import { openRuns } from '../client/list/runs.js';
 import type { ServerAddress } from '../client/server.js';
 import { whyNot } from '../client/server.js';
-import { pageStyle } from '../client/screen.js';
 import { BatchResult } from '../model/results/result.js';
 import { Fault } from '../model/faults.js';
 import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { integerOf } from './arguments.js';
-import { writePaged } from './show/pager.js';
+import { FLAG, TEXT, integerOf } from './arguments.js';
+import { styleOf, write } from './terminal.js';
 import type { GivenStore } from './temporal-settings.js';
 import { temporalSettings, withGivenStore } from './temporal-settings.js';
-
-const DEFAULT_LIMIT = 20;
 
 type ListStore = Pick<TrajectoryStore, 'listBatches' | 'findRequest' | 'facts' | 'outputs'>;
 
@@ -24,12 +21,7 @@ type ListStore = Pick<TrajectoryStore, 'listBatches' | 'findRequest' | 'facts' |
 export async function listCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
-    options: {
-      config: { type: 'string' },
-      limit: { type: 'string', default: String(DEFAULT_LIMIT) },
-      running: { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-    },
+    options: { config: TEXT, limit: { ...TEXT, default: '20' }, running: FLAG, json: FLAG },
   });
   const limit = integerOf('--limit', { text: values.limit, least: 1 });
   const { server } = await temporalSettings(values.config);
@@ -56,11 +48,6 @@ export async function listCommand(args: string[]): Promise<number> {
     await runs.close();
   }
 }
-
-const styleOf = () => pageStyle(process.stdout, process.env);
-
-const write = (lines: readonly string[]): Promise<void> =>
-  writePaged(lines, { stdout: process.stdout, env: process.env });
 
 const say = (text: string): void => {
   console.error(plain(text));

@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { isAbsolute, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { readText } from '../platform/utf8-text.js';
 import type { PolicyClient } from '../client/policy-client.js';
 import { connectPolicy } from '../client/policy-client.js';
@@ -9,76 +10,135 @@ import { follow } from '../client/follow.js';
 import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
-import { describeError } from '../platform/errors.js';
 import { checkJson } from '../platform/json/fault-place.js';
 import { placeOf } from '../platform/s3/bucket.js';
-import { plain, plainJson } from '../platform/plain.js';
-import { DEFAULT_FILE, integerOf, settingsNamed } from './arguments.js';
-import {
-  carryOut,
-  holderIn,
-  isTransferVerb,
-  TRANSFER_OPTIONS,
-  TRANSFER_VERBS,
-  transferInput,
-} from './policy-transfer.js';
+import { DEFAULT_FILE, TEXT, integerIn, integerOf, printJson, settingsNamed } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = {
-  config: { type: 'string' },
+  config: TEXT,
   service: { type: 'string', default: 'default' },
-  input: { type: 'string' },
-  version: { type: 'string' },
-  path: { type: 'string' },
-  adapter: { type: 'string' },
-  mode: { type: 'string' },
-  cache: { type: 'string' },
-  order: { type: 'string' },
-  quorum: { type: 'string' },
-  'pause-limit': { type: 'string' },
+  input: TEXT,
+  version: TEXT,
+  path: TEXT,
+  adapter: TEXT,
+  mode: TEXT,
+  cache: TEXT,
+  order: TEXT,
+  quorum: TEXT,
+  'pause-limit': TEXT,
   'take-over': { type: 'boolean' },
-  ...TRANSFER_OPTIONS,
+  holder: TEXT,
+  incarnation: TEXT,
+  checkpoint: TEXT,
+  groups: TEXT,
+  'stall-limit': TEXT,
+  ticket: TEXT,
+  done: TEXT,
+  sent: TEXT,
+  touched: TEXT,
+  level: TEXT,
+  until: TEXT,
+  tags: TEXT,
 } as const;
 
-const VERBS = ['status', 'publish', ...TRANSFER_VERBS].map((verb) => `policy ${verb}`);
+type Values = Record<string, string | undefined>;
 
-/** `policy status`, `policy publish`, and a transfer's updates. */
+/** The fields of each update that options name. The workflow checks all but numbers and paths. */
+const FIELDS = {
+  publish: (values: Values) => ({
+    ...loadedAs(values),
+    weights: weightsAt(values),
+    order: values['order'],
+  }),
+  begin: (values: Values) => ({
+    ...loadedAs(values),
+    checkpoint: values['checkpoint'],
+    groups: integerIn('--groups', { text: values['groups'], least: 1 }),
+    stall_limit: values['stall-limit'],
+  }),
+  alive: ({ ticket, done }: Values) => ({
+    ticket,
+    done: integerIn('--done', { text: done, least: 0 }),
+  }),
+  finish: ({ ticket, sent }: Values) => ({ ticket, sent: numbersIn('--sent', sent) }),
+  abandon: ({ ticket, touched }: Values) => ({ ticket, touched: numbersIn('--touched', touched) }),
+  attach: ({ version, path, checkpoint = path }: Values) => ({
+    version: integerIn('--version', { text: version, least: 0 }),
+    checkpoint,
+  }),
+  release: ({ holder: name, incarnation }: Values) => ({ holder: name && { name, incarnation } }),
+  sleep: ({ level, until, ...values }: Values) => ({
+    level: integerIn('--level', { text: level, least: 1 }),
+    until,
+    holder: holderIn(values),
+  }),
+  wake: ({ tags }: Values) => ({ tags: tags?.split(',') }),
+};
+
+type Verb = keyof typeof FIELDS;
+const isVerb = (verb: string): verb is Verb => Object.hasOwn(FIELDS, verb);
+
+/** How engines get new weights, from files or from a trainer. */
+const loadedAs = ({ version, mode, cache, quorum, ...values }: Values) => ({
+  version: integerIn('--version', { text: version, least: 0 }),
+  holder: holderIn(values),
+  mode,
+  cache,
+  quorum: integerIn('--quorum', { text: quorum, least: 1 }),
+  pause_limit: values['pause-limit'],
+});
+
+function weightsAt({ path, adapter }: Values): object | undefined {
+  if (path !== undefined && adapter !== undefined)
+    throw new UsageError('expected --path or --adapter, got both');
+  if (path !== undefined) return { kind: 'checkpoint', path };
+  return adapter === undefined ? undefined : { kind: 'lora', path: adapter };
+}
+
+/** Each command is a process of its own. */
+const holderIn = ({ holder, incarnation = randomUUID() }: Values) =>
+  holder && { name: holder, incarnation };
+
+/** Groups, such as `0,1`; an empty text is none. */
+const numbersIn = (option: string, text: string | undefined): number[] | undefined =>
+  text
+    ?.split(',')
+    .filter((part) => part !== '')
+    .map((part) => integerOf(option, { text: part, least: 0 }));
+
+/** The weights of a service: their state, or an update, whose answer is printed as JSON. */
 export async function policyCommand([verb = '', ...args]: string[]): Promise<number> {
-  if (verb !== 'status' && verb !== 'publish' && !isTransferVerb(verb))
-    throw new UsageError(`expected ${VERBS.join(', ')}, got ${JSON.stringify(verb)}`);
-  const { 'take-over': take_over, ...values } = parseArgs({ args, options: OPTIONS }).values;
-  const input = { ...(await givenTo(verb, values)), ...(take_over === true && { take_over }) };
-  const { service } = values;
-  const { server, taskQueue: task_queue, services } = await temporalSettings(values.config);
-  if (Object.keys(services).length > 0)
-    settingsNamed(service, {
-      among: services,
-      what: 'service',
-      file: values.config ?? DEFAULT_FILE,
-    });
-  const policy = await connectPolicy(server, { service, task_queue });
-  try {
-    if (verb === 'publish') return await publish(policy, input);
-    if (verb !== 'status') return await sayFailure(() => carryOut(policy, { verb, input }));
-    const status = await policy.status();
-    console.log(policyTable(status, Date.now()).join('\n'));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof WorkflowNotFoundError)) throw error;
-    console.log(
-      `${service}: no policy workflow runs on this server: nothing has been published, or Temporal's database was lost (the record in the store stays in force)`,
-    );
-    return 0;
-  } finally {
-    await policy.close();
+  if (verb !== 'status' && !isVerb(verb)) {
+    const verbs = ['status', ...Object.keys(FIELDS)].map((one) => `policy ${one}`);
+    throw new UsageError(`expected ${verbs.join(', ')}, got ${JSON.stringify(verb)}`);
   }
+  const { 'take-over': take_over, ...values } = parseArgs({ args, options: OPTIONS }).values;
+  const given = verb === 'status' ? {} : await givenTo(verb, values);
+  const input: object = { ...given, ...(take_over === true && { take_over }) };
+  return await withPolicy(values, async (policy) => {
+    if (verb === 'status') await showStatus(policy, values.service);
+    else if (verb === 'alive') await policy.alive(signIn(input));
+    else if (verb === 'publish') printJson(await publish(policy, input));
+    else printJson(await policy.update(verb, input));
+    return 0;
+  });
+}
+
+/** From a file, overridden by options. */
+async function givenTo(verb: Verb, values: Values): Promise<object> {
+  for (const option of ['path', 'adapter', 'checkpoint']) checkPath(option, values[option]);
+  const { input } = values;
+  const file = input === undefined ? {} : await readOrder(input, verb);
+  const set = Object.entries(FIELDS[verb](values)).filter(([, value]) => value !== undefined);
+  return { ...file, ...Object.fromEntries(set) };
 }
 
 function checkPath(option: string, path: string | undefined): void {
   if (path === undefined || isAbsolute(path) || placeOf(path) !== null) return;
   const [got, here] = [path, resolve(path)].map((one) => JSON.stringify(one));
   throw new UsageError(
-    `${option}: expected an absolute path or s3://bucket/prefix, because each engine opens it itself, got ${got}; here it would be ${here}`,
+    `--${option}: expected an absolute path or s3://bucket/prefix, because each engine opens it itself, got ${got}; here it would be ${here}`,
   );
 }
 
@@ -88,46 +148,40 @@ async function readOrder(file: string, verb: string): Promise<object> {
   return JSON.parse(text) as object;
 }
 
-/** The fields of update `publish` that options name. */
-function publishOf(values: Record<string, string | undefined>): object {
-  const { version, path, adapter, mode, cache, order, quorum } = values;
-  if (path !== undefined && adapter !== undefined)
-    throw new UsageError('expected --path or --adapter, got both');
-  const given = {
-    version:
-      version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),
-    weights: weightsAt({ path, adapter }),
-    holder: holderIn(values),
-    mode,
-    cache,
-    order,
-    quorum: quorum === undefined ? undefined : integerOf('--quorum', { text: quorum, least: 1 }),
-    pause_limit: values['pause-limit'],
-  };
-  const set = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(set);
+function signIn({ ticket, done }: { ticket?: string; done?: number }) {
+  if (ticket !== undefined && done !== undefined) return { ticket, done };
+  throw new UsageError('policy alive: expected --ticket and --done');
 }
 
-const weightsAt = ({ path, adapter }: { path: string | undefined; adapter: string | undefined }) =>
-  path !== undefined
-    ? { kind: 'checkpoint', path }
-    : adapter !== undefined
-      ? { kind: 'lora', path: adapter }
-      : undefined;
+/** The policy of a service, which has to be one of temporal.yaml where there is one. */
+export async function withPolicy(
+  { service, config }: { service: string; config?: string },
+  use: (policy: PolicyClient) => Promise<number>,
+): Promise<number> {
+  const { server, taskQueue: task_queue, services: among } = await temporalSettings(config);
+  if (Object.keys(among).length > 0)
+    settingsNamed(service, { among, what: 'service', file: config ?? DEFAULT_FILE });
+  const policy = await connectPolicy(server, { service, task_queue });
+  try {
+    return await use(policy);
+  } finally {
+    await policy.close();
+  }
+}
 
-/** The fields of an update: from a file, overridden by options. The workflow checks all but numbers and paths. */
-async function givenTo(verb: string, values: Record<string, string | undefined>): Promise<object> {
-  checkPath('--path', values['path']);
-  checkPath('--adapter', values['adapter']);
-  checkPath('--checkpoint', values['checkpoint']);
-  const { input } = values;
-  const file = input === undefined ? {} : await readOrder(input, verb);
-  if (isTransferVerb(verb)) return transferInput(verb, { values, file });
-  return { ...file, ...publishOf(values) };
+export async function showStatus(policy: PolicyClient, service: string): Promise<void> {
+  try {
+    console.log(policyTable(await policy.status(), Date.now()).join('\n'));
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    console.log(
+      `${service}: no policy workflow runs on this server: nothing has been published, or Temporal's database was lost (the record in the store stays in force; the engines are those of temporal.yaml and of that record)`,
+    );
+  }
 }
 
 /** On a terminal with a board of the workflow's state while it lasts. */
-async function publish(policy: PolicyClient, input: object): Promise<number> {
+async function publish(policy: PolicyClient, input: object): Promise<unknown> {
   const screen = createScreen(process.stdout, process.env);
   const over = new AbortController();
   // Where nobody looks, nothing is asked: a worker that has just started and gets a question with an update may leave the
@@ -143,25 +197,10 @@ async function publish(policy: PolicyClient, input: object): Promise<number> {
       },
       signal: over.signal,
     });
-  const close = (): void => {
+  try {
+    return await policy.update('publish', input);
+  } finally {
     over.abort();
     screen.close();
-  };
-  return await sayFailure(async () => {
-    const result = await policy.publish(input).finally(close);
-    console.log(plainJson(JSON.stringify(result, null, 2)));
-  });
-}
-
-/** The reason of an update that failed, and exit code 1. */
-async function sayFailure(run: () => Promise<void>): Promise<number> {
-  try {
-    await run();
-    return 0;
-  } catch (error) {
-    if (error instanceof UsageError) throw error;
-    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
-    console.error(plain(describeError(cause)));
-    return 1;
   }
 }

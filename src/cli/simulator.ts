@@ -7,6 +7,7 @@ import { parseYaml } from '../platform/yaml.js';
 import { startSimulator } from '../../simulator/server.js';
 import { SimulatorSettings } from '../../simulator/settings.js';
 import { readText } from '../platform/utf8-text.js';
+import { TEXT } from './arguments.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);
@@ -24,9 +25,9 @@ async function readOptions(args: string[]): Promise<{ port: number; settings: Si
     args,
     options: {
       port: { type: 'string', default: '8000' },
-      settings: { type: 'string' },
-      config: { type: 'string' },
-      ...Object.fromEntries(names.map((name) => [optionOf(name), { type: 'string' } as const])),
+      settings: TEXT,
+      config: TEXT,
+      ...Object.fromEntries(names.map((name) => [optionOf(name), TEXT])),
     },
   });
   const given: Record<string, unknown> = values;

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { follow } from '../client/follow.js';
 import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
@@ -7,17 +7,11 @@ import type { StreamClient, StreamLook } from '../client/stream-client.js';
 import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
 import { UsageError } from '../platform/command.js';
-import { describeError } from '../platform/errors.js';
-import { plain, plainJson } from '../platform/plain.js';
-import { integerOf } from './arguments.js';
+import { plain } from '../platform/plain.js';
+import { FLAG, TEXT, integerOf, printJson } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
-const OPTIONS = {
-  config: { type: 'string' },
-  id: { type: 'string' },
-  through: { type: 'string' },
-  watch: { type: 'boolean', default: false },
-} as const;
+const OPTIONS = { config: TEXT, id: TEXT, through: TEXT, watch: FLAG };
 
 const VERBS = ['status', 'stop', 'forget'];
 
@@ -33,14 +27,11 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
   const stream = await connectStream((await temporalSettings(values.config)).server, id);
   try {
     if (verb === 'stop') return await stopStream(stream);
-    if (step !== null) console.log(plainJson(JSON.stringify(await stream.forget(step))));
+    if (step !== null) printJson(await stream.forget(step), 0);
     else await showStatus(id, { stream, watch: values.watch });
     return 0;
   } catch (error) {
-    const isUnknown = error instanceof WorkflowNotFoundError;
-    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
-    console.error(plain(isUnknown ? `no stream ${id} runs` : describeError(cause)));
-    return 1;
+    throw error instanceof WorkflowNotFoundError ? new Error(`no stream ${id} runs`) : error;
   } finally {
     await stream.close();
   }

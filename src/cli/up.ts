@@ -6,22 +6,22 @@ import { whatRuns } from '../../dev/running-stack.js';
 import { stackFolder, up } from '../../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
-import { DEFAULT_FILE, integerOf } from './arguments.js';
+import { DEFAULT_FILE, FLAG, TEXT, integerOf } from './arguments.js';
 
 export async function upCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      exit: { type: 'boolean', default: false },
-      'no-batch': { type: 'boolean', default: false },
-      config: { type: 'string' },
-      example: { type: 'string' },
-      simulator: { type: 'string' },
-      engine: { type: 'string' },
-      join: { type: 'string' },
-      keep: { type: 'boolean', default: false },
-      end: { type: 'boolean', default: false },
-      lines: { type: 'boolean', default: false },
+      exit: FLAG,
+      'no-batch': FLAG,
+      config: TEXT,
+      example: TEXT,
+      simulator: TEXT,
+      engine: TEXT,
+      join: TEXT,
+      keep: FLAG,
+      end: FLAG,
+      lines: FLAG,
     },
   });
   const { config: file, keep } = values;

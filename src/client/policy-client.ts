@@ -17,7 +17,6 @@ import { CALL_MS, checkSize, connectServer, query, updated } from './server.js';
 
 /** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
-  publish: (input: unknown) => Promise<PublishResult>;
   /** An update; starts the policy if it does not run, and resolves with the answer. */
   update: <N extends PolicyUpdate>(name: N, input: unknown) => Promise<PolicyAnswers[N]>;
   /** Signal `alive` of a transfer. */
@@ -27,19 +26,13 @@ export interface PolicyClient {
   close: () => Promise<void>;
 }
 
-export interface PolicyAnswers {
+type Changes = 'abandon' | 'attach' | 'release' | 'wake' | 'engines' | 'join' | 'drain' | 'leave';
+
+export interface PolicyAnswers extends Record<Changes, PolicyState> {
   publish: PublishResult;
   begin: BeginAnswer;
   finish: PublishResult;
-  abandon: PolicyState;
-  attach: PolicyState;
-  release: PolicyState;
   sleep: SleepAnswer;
-  wake: PolicyState;
-  engines: PolicyState;
-  join: PolicyState;
-  drain: PolicyState;
-  leave: PolicyState;
 }
 export type PolicyUpdate = keyof PolicyAnswers;
 
@@ -71,7 +64,6 @@ export async function connectPolicy(
     return await updated(server, { workflowId, start: () => server.within(CALL_MS, ask) });
   };
   return {
-    publish: (input) => update('publish', input),
     update,
     alive: async (input) => {
       await checkService(server, { service, task_queue });

@@ -185,9 +185,9 @@ async function publishTwice(
   const place = { service: 'learner', task_queue: QUEUE };
   const policy = await connectPolicy(onLoopback(server), place);
   try {
-    await policy.publish({ version: 1, weights: { kind: 'checkpoint', path: file } });
+    await policy.update('publish', { version: 1, weights: { kind: 'checkpoint', path: file } });
     const missing = { version: 2, weights: { kind: 'checkpoint', path: '/no/such/file' } };
-    await assert.rejects(policy.publish(missing), WorkflowUpdateFailedError);
+    await assert.rejects(policy.update('publish', missing), WorkflowUpdateFailedError);
     await eventually('version 1 again', async () => {
       const { replicas = {} } = (await policy.status()).record ?? {};
       return Object.values(replicas).every(({ state }) => state === 'current');

@@ -205,7 +205,7 @@ describe('reset to any of its workflow tasks', { concurrency: 4 }, () => {
     const publish = async (version: number): Promise<void> => {
       const file = path.join(bed.directory, `weights-${version}.json`);
       await writeFile(file, JSON.stringify({ name: String(version), skill: 1, seed: version }));
-      await policy.publish({ version, weights: { kind: 'checkpoint', path: file } });
+      await policy.update('publish', { version, weights: { kind: 'checkpoint', path: file } });
     };
     try {
       for (const version of [1, 2]) await publish(version);

@@ -51,7 +51,7 @@ describe('without a temporal.yaml', () => {
 
   test('a stream that does not exist is an error', async () => {
     const { code, output } = await run(['stream', 'status', '--id', 'none']);
-    assert.equal(output, 'no stream none runs\n');
+    assert.equal(output, 'temporal-rollout stream: no stream none runs\n');
     assert.equal(code, 1);
   });
 

@@ -79,7 +79,7 @@ async function publish(
   await writeFile(file, JSON.stringify(weights));
   const policy = await connectPolicy(onLoopback(server), { service: 'default', task_queue });
   try {
-    await policy.publish({ version, weights: { kind: 'checkpoint', path: file } });
+    await policy.update('publish', { version, weights: { kind: 'checkpoint', path: file } });
   } finally {
     await policy.close();
   }

@@ -4,7 +4,7 @@ import { toMs, durationProblem } from '../../model/workflow-safe/durations.js';
 import { UsageError } from '../../platform/command.js';
 import { heartbeatMs } from '../../workers/deaths/heartbeat-timeout.js';
 import { planMemory } from '../../workers/memory.js';
-import { integerOf } from '../arguments.js';
+import { FLAG, TEXT, integerOf } from '../arguments.js';
 import { FIGURES } from './figures.js';
 import type { Figures, Row, Workload } from './plan.js';
 import { leastMemory, planOf } from './plan.js';
@@ -15,12 +15,12 @@ export function planCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      rollouts: { type: 'string' },
-      turns: { type: 'string' },
-      'turn-time': { type: 'string' },
-      tokens: { type: 'string' },
+      rollouts: TEXT,
+      turns: TEXT,
+      'turn-time': TEXT,
+      tokens: TEXT,
       'turn-slice': { type: 'string', default: '10m' },
-      json: { type: 'boolean', default: false },
+      json: FLAG,
     },
   });
   const asked: Workload = {

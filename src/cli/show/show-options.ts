@@ -4,7 +4,7 @@ import type { Selection, Sort } from '../../client/show/selection.js';
 import { SORTS } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/where.js';
 import { UsageError } from '../../platform/command.js';
-import { integerOf } from '../arguments.js';
+import { FLAG, TEXT, integerOf } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
@@ -28,18 +28,18 @@ export function parseShow(args: string[]): ShowOptions {
     args,
     allowPositionals: true,
     options: {
-      config: { type: 'string' },
-      worst: { type: 'string' },
-      sort: { type: 'string' },
-      reverse: { type: 'boolean', default: false },
-      limit: { type: 'string' },
-      failed: { type: 'boolean', default: false },
+      config: TEXT,
+      worst: TEXT,
+      sort: TEXT,
+      reverse: FLAG,
+      limit: TEXT,
+      failed: FLAG,
       where: { type: 'string', multiple: true, default: [] },
-      follow: { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-      tokens: { type: 'boolean', default: false },
-      turns: { type: 'string' },
-      call: { type: 'string' },
+      follow: FLAG,
+      json: FLAG,
+      tokens: FLAG,
+      turns: TEXT,
+      call: TEXT,
     },
   });
   const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;

@@ -11,10 +11,6 @@ import { blocksOf, headingOf } from '../../client/show/rollout-page.js';
 import { select } from '../../client/show/selection.js';
 import { follow } from '../../client/follow.js';
 import type { Screen } from '../../client/screen.js';
-import { createScreen, pageStyle } from '../../client/screen.js';
-import type { TextStyle } from '../../client/text-line.js';
-import type { Interrupts } from '../../platform/process/interrupts.js';
-import { INTERRUPTED, listenForInterrupts } from '../../platform/process/interrupts.js';
 import { commandLine } from '../../platform/command.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
@@ -24,7 +20,7 @@ import { openStore } from '../../workers/open-store.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import { DEFAULT_FILE, fileOfStore } from '../arguments.js';
 import { meantBatch } from '../meant-batch.js';
-import { writePaged } from './pager.js';
+import { styleOf, withScreen, write } from '../terminal.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
 
@@ -52,7 +48,7 @@ export async function showCommand(args: string[]): Promise<number> {
           ids: [options.batch_id],
         }),
       );
-    const show: Show = { options, store, reader, requested, style: styleOf };
+    const show: Show = { options, store, reader, requested };
     if (options.place === null) await showList(show);
     else if (options.place.repeat === null) await showGroup(show, options.place.row);
     else await showRollout(show, { row: options.place.row, repeat: options.place.repeat });
@@ -67,18 +63,12 @@ interface Show {
   store: ShowStore;
   reader: ReturnType<typeof createBatchReader>;
   requested: number;
-  style: () => TextStyle;
 }
-
-const styleOf = (): TextStyle => pageStyle(process.stdout, process.env);
-
-const write = (lines: readonly string[]): Promise<void> =>
-  writePaged(lines, { stdout: process.stdout, env: process.env });
 
 const json = (value: unknown): string => plainJson(writeJson(value));
 
 async function showList(show: Show): Promise<void> {
-  const { options, reader, requested, style } = show;
+  const { options, reader, requested } = show;
   const look = async (): Promise<List> => {
     const entries = await reader.entries();
     const { batch_id, selection } = options;
@@ -89,10 +79,10 @@ async function showList(show: Show): Promise<void> {
   if (!options.follow) {
     const list = await look();
     if (options.json) await write(list.shown.map(json));
-    else await write([...listPage(list, style()), ...(await waitingOf(list, options))]);
+    else await write([...listPage(list, styleOf()), ...(await waitingOf(list, options))]);
     return;
   }
-  await following(async ({ signal }, screen) => {
+  await withScreen(process.stdout, async (screen, signal) => {
     const printed = new Set<string>();
     const draw = (list: List): boolean => {
       if (screen.live && !options.json) screen.show((wide) => listPage(list, wide));
@@ -143,7 +133,7 @@ function printEnded(
 }
 
 async function showGroup(show: Show, row: number): Promise<void> {
-  const { options, store, reader, style } = show;
+  const { options, store, reader } = show;
   const { batch_id } = options;
   const entries = await reader.entries({ row });
   if (entries.length === 0) throw new Error(await notThere(show, { row, repeat: null }));
@@ -160,14 +150,14 @@ async function showGroup(show: Show, row: number): Promise<void> {
     rollouts.push(await readRollout({ batch_id, row, repeat }, store));
   const list = { batch_id: `${batch_id}/${row}`, entries, shown: entries };
   await write([
-    ...listPage({ ...list, requested: entries.length }, style()),
+    ...listPage({ ...list, requested: entries.length }, styleOf()),
     '',
-    ...groupPage(rollouts, style()),
+    ...groupPage(rollouts, styleOf()),
   ]);
 }
 
 async function showRollout(show: Show, place: { row: number; repeat: number }): Promise<void> {
-  const { options, store, reader, style } = show;
+  const { options, store, reader } = show;
   const { tokens, turns, call, batch_id } = options;
   const ref = { batch_id, ...place };
   const siblings = await reader.entries({ row: place.row });
@@ -186,12 +176,12 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
     throw new Error(
       `--call: expected a call of ${rolloutId(ref)}, which has ${rollout.trajectory.calls.length}, got ${call}`,
     );
-  const page = { style: style(), tokens, turns, call };
+  const page = { style: styleOf(), tokens, turns, call };
   const blocks = blocksOf(rollout, page).flatMap(({ lines }) => lines);
   const { config } = options;
   const waiting = rollout.entry.ended === null ? await waitingNow(config, workflowsOf(ref)) : null;
   await write([
-    ...headingOf(rollout, { siblings, style: style() }),
+    ...headingOf(rollout, { siblings, style: styleOf() }),
     ...(waiting === null ? [] : [waiting]),
     ...blocks,
   ]);
@@ -199,10 +189,10 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
 
 /** Turns as they come, each printed once. */
 async function followRollout(
-  { options, store, style }: Show,
+  { options, store }: Show,
   ref: { batch_id: string; row: number; repeat: number },
 ): Promise<void> {
-  await following(async ({ signal }, screen) => {
+  await withScreen(process.stdout, async (screen, signal) => {
     const printed = new Set<string>();
     let size = -1;
     const look = async (): Promise<Rollout | null> => {
@@ -215,13 +205,13 @@ async function followRollout(
       if (rollout === null) return false;
       const has_ended = rollout.entry.ended !== null;
       const { tokens, turns } = options;
-      for (const { key, lines } of blocksOf(rollout, { style: style(), tokens, turns })) {
+      for (const { key, lines } of blocksOf(rollout, { style: styleOf(), tokens, turns })) {
         // It changes until it is a turn.
         if (printed.has(key) || (key.startsWith('open.') && !has_ended)) continue;
         printed.add(key);
         screen.print(lines);
       }
-      if (has_ended) screen.print(['', ...headingOf(rollout, { siblings: [], style: style() })]);
+      if (has_ended) screen.print(['', ...headingOf(rollout, { siblings: [], style: styleOf() })]);
       return has_ended;
     };
     await follow({ look, draw, signal, ...SELDOM });
@@ -262,20 +252,4 @@ async function withWaiting(
 ): Promise<string> {
   const waiting = await waitingNow(options.config, ids);
   return waiting === null ? text : `${text}; ${waiting}`;
-}
-
-async function following(
-  run: (interrupts: Interrupts, screen: Screen) => Promise<void>,
-): Promise<void> {
-  const screen = createScreen(process.stdout, process.env);
-  const interrupts = listenForInterrupts(process.env, () => {
-    screen.close();
-    process.exit(INTERRUPTED);
-  });
-  try {
-    await run(interrupts, screen);
-  } finally {
-    screen.close();
-    interrupts.forget();
-  }
 }

@@ -17,7 +17,7 @@ import { writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
-import { settingsNamed } from '../arguments.js';
+import { FILE, TEXT, settingsNamed } from '../arguments.js';
 import type { Line, Reading } from './line.js';
 import { parseLine } from './line.js';
 import { servePython } from './python-function.js';
@@ -61,12 +61,12 @@ function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,
     options: {
-      environment: { type: 'string' },
-      input: { type: 'string' },
-      config: { type: 'string', default: './temporal.yaml' },
-      semantics: { type: 'string' },
-      answer: { type: 'string' },
-      function: { type: 'string' },
+      environment: TEXT,
+      input: TEXT,
+      config: FILE,
+      semantics: TEXT,
+      answer: TEXT,
+      function: TEXT,
       columns: { type: 'string', multiple: true },
     },
   });

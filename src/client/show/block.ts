@@ -18,6 +18,9 @@ export interface PageOptions {
   call?: number | null;
 }
 
+export const isShown = (turn: number, { turns }: Pick<PageOptions, 'turns'>): boolean =>
+  turns === null || (turn >= turns.first && turn <= turns.last);
+
 /** A complete piece of the page; following a rollout prints each once. */
 export interface Block {
   key: string;
@@ -61,13 +64,10 @@ export function tokenTable({ token_ids, logprobs }: Sampled): string[] {
   const PER_LINE = 6;
   const lines: string[] = [];
   for (let from = 0; from < token_ids.length; from += PER_LINE) {
-    const cells = token_ids
-      .slice(from, from + PER_LINE)
-      .map((id, at) =>
-        `${id}${logprobs[from + at] === undefined ? '' : `:${(logprobs[from + at] ?? 0).toFixed(3)}`}`.padEnd(
-          14,
-        ),
-      );
+    const cells = token_ids.slice(from, from + PER_LINE).map((id, at) => {
+      const logprob = logprobs[from + at];
+      return `${id}${logprob === undefined ? '' : `:${logprob.toFixed(3)}`}`.padEnd(14);
+    });
     lines.push(`${String(from).padStart(6)}  ${cells.join('')}`.trimEnd());
   }
   return lines;

@@ -10,8 +10,8 @@ import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Block, PageOptions } from './block.js';
-import { block, sampledFacts, seams, tokenTable } from './block.js';
-import { divergenceText, editText } from './divergence-text.js';
+import { block, isShown, sampledFacts, seams, tokenTable } from './block.js';
+import { divergenceText, editText, saidIn } from './divergence-text.js';
 
 /** An agent's calls: a line for each, or one of them whole. */
 
@@ -24,28 +24,19 @@ const PREVIEW = 80;
 export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[] {
   const { calls, lives } = trajectory;
   const paths = pathsOf(trajectory, rulesOf(trajectory));
-  const { turns: range } = options;
-  const isShown = (turn: number): boolean =>
-    range === null || (turn >= range.first && turn <= range.last);
   const depths: number[] = [];
   for (const [number] of calls.entries())
     depths.push(depthOf(trajectory, { number, paths, depths }));
   const blocks = calls.flatMap((_, number) =>
-    isShown(number)
+    isShown(number, options)
       ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })]
       : [],
   );
-  const ended = lives.flatMap(({ line, exit }) =>
-    exit === null
-      ? []
-      : [
-          block(`life.${line.life}`, {
-            title: `life ${line.life} ended: ${exitText(exit)}`,
-            text: leftText(exit),
-            style: options.style,
-          }),
-        ],
-  );
+  const ended = lives.flatMap(({ line: { life }, exit }) => {
+    if (exit === null) return [];
+    const title = `life ${life} ended: ${exitText(exit)}`;
+    return [block(`life.${life}`, { title, text: leftText(exit), style: options.style })];
+  });
   return [
     ...blocks,
     ...refusedBlocks(trajectory, options),
@@ -60,17 +51,6 @@ const refusedBlocks = ({ refused, lives }: Trajectory, { style }: PageOptions): 
     const where = lives.length > 1 ? `, life ${life}` : '';
     return block(`refused.${at}`, { title: `a call was refused${where}`, text: message, style });
   });
-
-/** The same for a page that has several rollouts side by side. */
-export function callTexts(trajectory: Trajectory): { title: string; text: string }[] {
-  const paths = pathsOf(trajectory, rulesOf(trajectory));
-  const calls = trajectory.calls.map((_, number) => callText(trajectory, { number, paths }));
-  const refused = trajectory.refused.map(({ message: text }) => ({
-    title: 'a call was refused',
-    text,
-  }));
-  return [...calls, ...refused];
-}
 
 /** A branch stands one step further right than what it branches from. */
 function depthOf(
@@ -102,22 +82,19 @@ function callLine(
   const left = divergenceText(trajectory, number);
   const edited = editText(trajectory, number);
   const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
-  return block(
-    `${call.answer === null ? 'open.' : ''}call.${number}${call.answer === null ? `.${state}` : ''}`,
-    {
-      title: `${indent}${title}`,
-      text: text
-        .split('\n')
-        .map((line) => `${indent}   ${line}`)
-        .join('\n'),
-      notes: [
-        ...(left === null ? [] : [`diverged ${left}`]),
-        ...(edited === null ? [] : [`edited ${edited}`]),
-        ...seams(sampled?.segments ?? []),
-      ].map((note) => `${indent}   ${note}`),
-      style: options.style,
-    },
-  );
+  const key = call.answer === null ? `open.call.${number}.${state}` : `call.${number}`;
+  const notes = [
+    ...(left === null ? [] : [`diverged ${left}`]),
+    ...(edited === null ? [] : [`edited ${edited}`]),
+    ...seams(sampled?.segments ?? []),
+  ];
+  const below = (line: string): string => `${indent}   ${line}`;
+  return block(key, {
+    title: `${indent}${title}`,
+    text: text.split('\n').map(below).join('\n'),
+    notes: notes.map(below),
+    style: options.style,
+  });
 }
 
 /** What is known of a call, and a line each of what it was asked and what it said. */
@@ -143,7 +120,7 @@ function callText(
     ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
     ...(isOver ? trainsText(trajectory, why) : []),
   ];
-  const said = answer === null ? (open.get(number)?.text ?? '') : saidText(messageOf(answer));
+  const said = answer === null ? (open.get(number)?.text ?? '') : saidIn(messageOf(answer));
   const asked = line.news.at(-1);
   const texts = [
     ...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]),
@@ -172,12 +149,6 @@ function preview(text: string): string {
   const letters = Array.from(line);
   return letters.length <= PREVIEW ? line : `${letters.slice(0, PREVIEW).join('')}...`;
 }
-
-/** With the tools that it calls. */
-const saidText = ({ content, tool_calls = [] }: CallMessage): string =>
-  [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)]
-    .filter((part) => part !== '')
-    .join(' ');
 
 const exitText = ({ code, signal }: { code: number | null; signal: string | null }): string =>
   signal === null ? `code ${code ?? 'unknown'}` : signal;

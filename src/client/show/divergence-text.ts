@@ -65,7 +65,8 @@ function messageAt(
   return asked ?? answer;
 }
 
-const saidIn = ({ content, tool_calls = [] }: CallMessage): string =>
+/** With the tools that it calls. */
+export const saidIn = ({ content, tool_calls = [] }: CallMessage): string =>
   [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)]
     .join(' ')
     .trim();

@@ -12,7 +12,7 @@ import type { Line, TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
 import { callBlocks, treeBlocks } from './call-blocks.js';
 import type { Block, PageOptions } from './block.js';
-import { block, meanOf, sampledFacts, seams, tokenTable } from './block.js';
+import { block, isShown, meanOf, sampledFacts, seams, tokenTable } from './block.js';
 import type { Entry } from './entry.js';
 import { placeText } from './entry.js';
 import type { Happening } from './history.js';
@@ -117,24 +117,32 @@ function siblingLines(
 /** The rest of the page, from the beginning of the rollout to its end. */
 export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
   const { trajectory, happenings } = rollout;
-  const { turns: range, style } = options;
-  const { session, start, turns } = trajectory;
-  const { call: number = null } = options;
+  const { turns: range, style, call: number = null } = options;
+  const { session, start } = trajectory;
   if (number !== null) return callBlocks(trajectory, { ...options, number });
-  const isShown = (turn: number): boolean =>
-    range === null || (turn >= range.first && turn <= range.last);
+  const prompt = range === null ? (start?.prompt ?? []) : [];
+  return [
+    ...happened(happenings, { trajectory, style }),
+    ...prompt.map((message, at) => promptBlock(message, { at, life: session.lives, style })),
+    ...playedBlocks(trajectory, options),
+  ];
+}
+
+/** What was played behind the prompt. */
+export function playedBlocks(trajectory: Trajectory, options: PageOptions): Block[] {
+  const { turns, session } = trajectory;
+  const { style } = options;
   const life = session.lives;
   const result = lastResult(trajectory);
   return [
-    ...happened(happenings, { trajectory, style }),
-    ...(range === null
-      ? (start?.prompt ?? []).map((message, at) => promptBlock(message, { at, life, style }))
-      : []),
     ...turns.flatMap((turn, at) =>
-      isShown(at) ? turnBlocks(turn, { at, life, trajectory, ...options }) : [],
+      isShown(at, options) ? turnBlocks(turn, { at, life, trajectory, ...options }) : [],
     ),
-    ...(isShown(turns.length) && !isProgram(trajectory) ? openBlock(trajectory, options) : []),
-    ...(isProgram(trajectory) ? treeBlocks(trajectory, options) : []),
+    ...(isProgram(trajectory)
+      ? treeBlocks(trajectory, options)
+      : isShown(turns.length, options)
+        ? openBlock(trajectory, options)
+        : []),
     ...(result === null
       ? []
       : [

@@ -206,7 +206,7 @@ describe('what a program was not given', () => {
     const page = groupPage([one, other], { columns: 100, colour: false });
     for (const line of page) assert.ok(widthOf(line) <= 100, line);
     const text = page.join('\n');
-    assert.match(text, /3 calls, 4 tokens, logprob -\S+ +\| 1 call, 2 tokens/);
+    assert.match(text, /3 calls, 4 tokens, \S+ +\| reward -, 1 call, 2 tokens/);
     assert.match(text, /^-- call 0: first, 2 tokens, .* \| -- call 0: first, 2 tokens, /m);
     assert.match(text, /\| -- a call was refused/);
   });

@@ -160,8 +160,9 @@ describe('siblings', () => {
   test('are side by side, as many as there is room for', () => {
     const group = [0, 1, 2].map((repeat) => rolloutOf(CUT, repeat));
     const narrow = groupPage(group, STYLE);
-    assert.match(narrow[0] ?? '', /^7-0 {2}reward 0.250 +\| 7-1 {2}reward 0.250/);
-    assert.ok(narrow.some((line) => line.startsWith('7-2')));
+    assert.match(narrow[0] ?? '', /^batch\/7-0 .* \| batch\/7-1 /);
+    assert.match(narrow[1] ?? '', /^reward 0\.250, .* \| reward 0\.250, /);
+    assert.ok(narrow.some((line) => line.startsWith('batch/7-2')));
     assert.ok(narrow.every((line) => widthOf(line) <= STYLE.columns));
     const wide = groupPage(group, { columns: 159, colour: false });
     assert.match(wide[0] ?? '', /7-0 .*7-1 .*7-2 /);
