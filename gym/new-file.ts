@@ -50,3 +50,8 @@ export const writeNewLines = (
   writeNewFile(file, async (out) => {
     for await (const line of lines) await out.write(`${line}\n`);
   });
+
+/** Each of some items, when it is asked for. */
+export function* mapped<In, Out>(items: Iterable<In>, of: (item: In) => Out): Generator<Out> {
+  for (const item of items) yield of(item);
+}

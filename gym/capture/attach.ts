@@ -1,6 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../json/exact.js';
-import { formatJson, isObject, parseJson } from '../json/exact.js';
+import { formatJson, isObject, valueIn } from '../json/exact.js';
 import { strOf } from '../python/repr.js';
 import type { Members } from '../../src/platform/json/members.js';
 import { ROLLOUT_ID } from '../keys.js';
@@ -56,14 +56,14 @@ export async function attachCapture(result: Members, observing: Observing): Prom
     store === null || rollout_id === null
       ? null
       : await captureOf({ ...observing, store, rollout_id });
-  const [trajectory, observations] = [valueOf(result, TRAJECTORY), valueOf(result, OBSERVATIONS)];
+  const [trajectory, observations] = [valueIn(result, TRAJECTORY), valueIn(result, OBSERVATIONS)];
   const isRedacted = [trajectory, observations].some((value) =>
     hasGap(value, 'multimodal_history_redacted'),
   );
   const shown = capture === null || !isRedacted ? capture : withoutPayloads(capture);
   if (shown !== null && result.has(OBSERVATIONS)) addGap(shown, 'agent_observation_join_failed');
   // What the agent captured itself keeps its place.
-  const own = shown === null ? valueOf(result, CAPTURE) : undefined;
+  const own = shown === null ? valueIn(result, CAPTURE) : undefined;
   const evidence = shown ?? (isObject(own) ? own : null);
   const isObserved = [CAPTURE, OBSERVATIONS, TRAJECTORY].some((key) => result.has(key));
   if (shown === null && !isObserved) return;
@@ -81,11 +81,6 @@ export async function attachCapture(result: Members, observing: Observing): Prom
   // The trajectory has the bodies.
   if (evidence !== null) result.set(CAPTURE, formatJson(withoutPayloads(evidence)));
   result.set(TRAJECTORY, written);
-}
-
-function valueOf(result: Members, key: string): Json | undefined {
-  const text = result.get(key);
-  return text === undefined ? undefined : parseJson(text);
 }
 
 function hasGap(value: Json | undefined, code: string): boolean {

@@ -1,10 +1,12 @@
-import { createAgentUrls } from '../metrics/agent-urls.js';
+import { createHeadServer } from '../../src/environments/gym-agent/head-server.js';
+import { Fault } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import { aggregate } from '../metrics/aggregate.js';
 import { parseAggregate } from '../config/collect-config.js';
 import { shardsOf } from '../metrics/shards.js';
 import { plain } from '../../src/platform/plain.js';
 import type { Scalar } from '../upload/exporter.js';
-import { scalarsOf, uploadOf } from '../upload/upload.js';
+import { uploadOf } from '../upload/upload.js';
 import { runInterruptibly } from './interruptible.js';
 
 /** Upstream's `ng_aggregate_rollouts`, with its output. */
@@ -25,10 +27,22 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
   const inputs = shardsOf(config.input_glob, { cwd, output, merge, report });
   report(`Aggregating ${inputs.length} shard(s):`);
   for (const input of inputs) report(`  - ${input}`);
-  const agents = createAgentUrls({ head_server, signal, report });
+  const head = createHeadServer({ url: head_server });
+  let isAbsent = false;
+  const urlOf = async (agent: string): Promise<string | null> => {
+    if (isAbsent) return null;
+    try {
+      return await head.serverUrl(agent, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof Fault) || error.type !== 'EnvironmentUnavailable') throw error;
+      isAbsent = true;
+      report(`no head server: all metrics are computed here (${describeError(error)})`);
+      return null;
+    }
+  };
   const scalars = new Map<string, Scalar>();
   try {
-    const { urlOf } = agents;
     const metrics = await aggregate({
       inputs,
       output,
@@ -39,9 +53,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
       urlOf,
       signal,
       report,
-      onEntry: (agent, own) => {
-        for (const [name, value] of scalarsOf(agent, own)) scalars.set(name, value);
-      },
+      scalars,
       onLoaded: (results) => {
         report(`Loaded ${results} rollout record(s) from ${inputs.length} shard(s)`);
       },
@@ -56,6 +68,6 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
     );
     return 0;
   } finally {
-    await agents.close();
+    await head.close();
   }
 }

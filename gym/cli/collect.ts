@@ -1,8 +1,11 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { captureDir } from '../capture/capture-store.js';
-import { parseCollect } from '../config/collect-config.js';
+import type { CommandArguments, ParsedCommand } from '../config/collect-config.js';
+import { parseCollect, parseE2E } from '../config/collect-config.js';
 import { collectRollouts } from '../collection/collect.js';
+import type { PreparedE2E } from '../e2e/prepare.js';
+import { E2E_OPTIONS, prepareE2E } from '../e2e/prepare.js';
 import type { CollectionSettings } from '../collection/request.js';
 import { Duration } from '../../src/model/durations.js';
 import { BatchId } from '../../src/model/batch-request.js';
@@ -10,21 +13,12 @@ import { UsageError } from '../../src/platform/command.js';
 import { uploadOf } from '../upload/upload.js';
 import { runInterruptibly } from './interruptible.js';
 
-/** Our own options, beside upstream's arguments. */
-export const COLLECT_OPTIONS = [
-  'config',
-  'gym-environment',
-  'batch-id',
-  'run-timeout',
-  'max-seq-len',
-  'rollout-timeout',
-  'folder',
-];
-export const REPLACE = '--replace';
+const REPLACE = '--replace';
 
 /** Rows wait for unavailable agents; giving up within a week would gain nothing. */
 const ROLLOUT_TIMEOUT = '7d';
 
+/** Our own options, beside upstream's arguments. */
 const Options = z.object({
   config: z.string().nullable().default(null),
   'gym-environment': z.string().nullable().default(null),
@@ -36,31 +30,58 @@ const Options = z.object({
 });
 
 /** Collects with upstream's arguments; returns the exit code. */
-export async function collectCommand(args: string[]): Promise<number> {
-  const cwd = process.cwd();
-  const { config, gym, head_server, notes, own, places } = await parseCollect({
-    args: args.filter((argument) => argument !== REPLACE),
-    cwd,
-    env: process.env,
-    own: COLLECT_OPTIONS,
+export const collectCommand = (args: string[]): Promise<number> =>
+  run(args, {
+    parse: parseCollect,
+    prepare: ({ config }) => Promise.resolve({ config, stop: () => Promise.resolve() }),
   });
-  const settings = settingsOf(own, { cwd, replace: args.includes(REPLACE) });
-  const capture_dir = captureDir(gym);
+
+/** Prepares data and servers from upstream's configuration, collects, and stops what it started. */
+export const collectE2ECommand = (args: string[]): Promise<number> =>
+  run(args, { parse: parseE2E, prepare: prepareE2E, own: E2E_OPTIONS });
+
+async function run<T>(
+  args: string[],
+  {
+    parse,
+    prepare,
+    own = [],
+  }: {
+    parse: (command: CommandArguments) => Promise<ParsedCommand<T>>;
+    prepare: (
+      parsed: ParsedCommand<T>,
+      context: { signal: AbortSignal; say: (text: string) => void },
+    ) => Promise<PreparedE2E>;
+    own?: string[];
+  },
+): Promise<number> {
+  const place = { cwd: process.cwd(), env: process.env };
+  const parsed = await parse({
+    args: args.filter((argument) => argument !== REPLACE),
+    ...place,
+    own: [...Object.keys(Options.shape), ...own],
+  });
+  const settings = settingsOf(parsed.own, { cwd: place.cwd, replace: args.includes(REPLACE) });
+  const capture_dir = captureDir(parsed.gym);
   return await runInterruptibly(async (context) => {
-    const { screen, signal } = context;
-    for (const note of notes) screen.say(note);
-    const openUpload = await uploadOf(gym, { cwd, env: process.env, say: screen.say, signal });
-    const url = `http://${head_server.host}:${head_server.port}`;
-    const { exit_code } = await collectRollouts(
-      { config, head_server: url, capture_dir, settings, openUpload },
-      { ...places, ...context },
-    );
-    return exit_code;
+    const { say } = context.screen;
+    for (const note of parsed.notes) say(note);
+    const given = { say, signal: context.signal };
+    const openUpload = await uploadOf(parsed.gym, { ...place, ...given });
+    const { config, stop } = await prepare(parsed, given);
+    try {
+      return await collectRollouts(
+        { config, head_server: parsed.head_server, capture_dir, settings, openUpload },
+        { ...parsed.places, ...context },
+      );
+    } finally {
+      await stop();
+    }
   });
 }
 
 /** Throws their problems. */
-export function settingsOf(
+function settingsOf(
   own: Partial<Record<string, string>>,
   { cwd, replace }: { cwd: string; replace: boolean },
 ): CollectionSettings {

@@ -67,7 +67,7 @@ The exit codes are those of temporal-rollout collect.
 
 ${FIELDS}
 ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
-    load: async () => (await import('./collect-e2e.js')).collectE2ECommand,
+    load: async () => (await import('./collect.js')).collectE2ECommand,
   },
   aggregate: {
     usage: `temporal-rollout aggregate +input_glob=PATTERN[,PATTERN…] +output_jsonl_fpath=FILE [+merge_shards=false]

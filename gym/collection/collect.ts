@@ -18,22 +18,19 @@ import type { Played } from './follow/play.js';
 import { playBatch } from './follow/play.js';
 import type { Prepared } from './start/prepare.js';
 import { prepare } from './start/prepare.js';
-import type {
-  Collecting,
-  CollectionContext,
-  CollectionOutcome,
-  CollectionRequest,
-} from './request.js';
-import { collectedResults } from './results/results.js';
+import type { Collecting, CollectionContext, CollectionRequest } from './request.js';
 import { collectionFiles } from './files.js';
 import { parseIntText } from '../../src/platform/python/numbers.js';
 import { reprOf } from '../python/repr.js';
 
-/** Collects the rollouts of a configuration: all of `temporal-rollout collect` except its command line. */
+/**
+ * Collects the rollouts of a configuration: all of `temporal-rollout collect` except its command line. Returns the exit
+ * code: 0: each row has a result, or failures are allowed and there is a result; 130: interrupted.
+ */
 export async function collectRollouts(
   request: CollectionRequest,
   context: CollectionContext,
-): Promise<CollectionOutcome> {
+): Promise<number> {
   const { output_jsonl_fpath } = request.config;
   const { cwd, env, screen } = context;
   const files = collectionFiles(path.resolve(cwd, output_jsonl_fpath));
@@ -46,8 +43,7 @@ export async function collectRollouts(
   await mkdir(path.dirname(files.main), { recursive: true });
   const release = await claimOutput({ output: files.main, claim_file: files.claim });
   try {
-    const { max_attempts, warning } = maxAttempts(env);
-    if (warning !== null) screen.say(warning);
+    const max_attempts = maxAttempts(env, screen.say);
     const shown = collectionFiles(output_jsonl_fpath);
     const collecting = { ...context, request, files, shown, max_attempts };
     return await collectPrepared(await prepare(request, collecting), collecting);
@@ -56,10 +52,7 @@ export async function collectRollouts(
   }
 }
 
-async function collectPrepared(
-  prepared: Prepared,
-  collecting: Collecting,
-): Promise<CollectionOutcome> {
+async function collectPrepared(prepared: Prepared, collecting: Collecting): Promise<number> {
   const { request, signal, screen } = collecting;
   const { settings, head_server } = request;
   const opened =
@@ -68,9 +61,7 @@ async function collectPrepared(
       : await openDeployment({
           file: settings.config,
           environment: settings.environment,
-          say: (line) => {
-            screen.say(line);
-          },
+          say: screen.say,
         });
   const at = opened === null ? head_server : opened.agents.head_server;
   const agents = createAgents({
@@ -134,7 +125,7 @@ async function collectOn(
     agents: Pick<Agents, 'urlOf'>;
     known: ReadonlyMap<string, string>;
   },
-): Promise<CollectionOutcome> {
+): Promise<number> {
   const { request, files, shown, screen, signal, max_attempts } = collecting;
   const client = await connectBatchClient(deployment.server);
   try {
@@ -156,16 +147,11 @@ async function collectOn(
         { ...collecting, deployment, title, agents: known, captures },
       );
     }
-    const outcome = (exit_code: number): CollectionOutcome => ({
-      exit_code,
-      files,
-      results: () => collectedResults({ files, played, state: running?.state ?? null }),
-    });
     if (running !== null && played?.ended === 'aborted') {
       screen.say(howToContinue(running.state, { deployment }));
-      return outcome(INTERRUPTED);
+      return INTERRUPTED;
     }
-    return outcome(await finish(played, { rows: prepared.rows, collecting, agents }));
+    return await finish(played, { rows: prepared.rows, collecting, agents });
   } finally {
     await client.close();
   }
@@ -173,27 +159,25 @@ async function collectOn(
 
 const DEFAULT_MAX_ATTEMPTS = 3;
 
-interface MaxAttempts {
-  max_attempts: number;
-  /** The message for a value that is not a positive integer. */
-  warning: string | null;
-}
-
 /**
  * How many collections may fail a row, and how often each of them tries it: `NEMO_GYM_MAX_ROLLOUT_ATTEMPTS`, or 3 if
- * that is unset, empty or not a positive integer.
+ * that is unset, empty or, with a warning, not a positive integer.
  */
-export function maxAttempts(env: Partial<Record<string, string>>): MaxAttempts {
+export function maxAttempts(
+  env: Partial<Record<string, string>>,
+  warn: (text: string) => void,
+): number {
   const raw = env['NEMO_GYM_MAX_ROLLOUT_ATTEMPTS'] ?? '';
-  if (raw === '') return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning: null };
+  if (raw === '') return DEFAULT_MAX_ATTEMPTS;
   const count = parseIntText(raw);
-  if (count !== null && count >= 1) return { max_attempts: count, warning: null };
+  if (count !== null && count >= 1) return count;
   const reason =
     count === null
       ? `invalid literal for int() with base 10: ${reprOf(raw)}`
       : `must be >= 1, got ${count}`;
-  const warning =
+  warn(
     `WARNING: could not parse NEMO_GYM_MAX_ROLLOUT_ATTEMPTS=${reprOf(raw)} (${reason}); ` +
-    `falling back to default ${DEFAULT_MAX_ATTEMPTS}.`;
-  return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning };
+      `falling back to default ${DEFAULT_MAX_ATTEMPTS}.`,
+  );
+  return DEFAULT_MAX_ATTEMPTS;
 }

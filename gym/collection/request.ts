@@ -1,5 +1,4 @@
 import type { Screen } from '../../src/client/screen.js';
-import type { JsonObject } from '../json/exact.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import type { Upload } from '../upload/exporter.js';
 import type { CollectionFiles } from './files.js';
@@ -43,14 +42,6 @@ export interface CollectionContext {
   signal: AbortSignal;
   /** Called once when the local stack cannot continue. */
   giveUp: (reason: Error) => void;
-}
-
-export interface CollectionOutcome {
-  /** 0: each row has a result, or failures are allowed and there is a result; 130: interrupted. */
-  exit_code: number;
-  files: CollectionFiles;
-  /** As upstream returns: results of the main file, then what this collection added, sorted by task and rollout. */
-  results: () => Promise<JsonObject[]>;
 }
 
 /** What one process needs to collect one collection. */

@@ -40,8 +40,8 @@ export interface CommandArguments extends Places {
 
 export interface ParsedCommand<T> {
   config: T;
-  /** Where the head server listens: `head_server`, else 127.0.0.1:11000. */
-  head_server: { host: string; port: number };
+  /** URL of the head server: of `head_server`, else 127.0.0.1:11000. */
+  head_server: string;
   /** Gym's global configuration as a whole. */
   gym: JsonObject;
   /** Where files are looked up, search directories included. */
@@ -69,15 +69,11 @@ const FIELDS = [
  * `temporal-rollout collect`: the arguments of `ng_collect_rollouts` and of `gym eval run --no-serve`. Throws all
  * problems at once.
  */
-export const parseCollect = (
-  command: CommandArguments,
-): Promise<ParsedCommand<RolloutCollectionConfig>> =>
+export const parseCollect = (command: CommandArguments) =>
   parseCommand(command, { flags: RUN_FLAGS, schema: RolloutCollectionConfig });
 
 /** `temporal-rollout collect-e2e`: those of `ng_e2e_collect_rollouts` and of `gym eval run`. */
-export const parseE2E = (
-  command: CommandArguments,
-): Promise<ParsedCommand<E2ERolloutCollectionConfig>> =>
+export const parseE2E = (command: CommandArguments) =>
   parseCommand(command, {
     flags: RUN_FLAGS,
     schema: E2ERolloutCollectionConfig,
@@ -87,15 +83,11 @@ export const parseE2E = (
   });
 
 /** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
-export const parseAggregate = (
-  command: CommandArguments,
-): Promise<ParsedCommand<RolloutAggregationConfig>> =>
+export const parseAggregate = (command: CommandArguments) =>
   parseCommand(command, { flags: AGGREGATE_FLAGS, schema: RolloutAggregationConfig });
 
 /** `temporal-rollout profile`: those of `gym eval profile`. */
-export const parseProfile = (
-  command: CommandArguments,
-): Promise<ParsedCommand<RewardProfileConfig>> =>
+export const parseProfile = (command: CommandArguments) =>
   parseCommand(command, { flags: PROFILE_FLAGS, schema: RewardProfileConfig });
 
 interface CommandKind<T extends z.ZodObject> {
@@ -110,11 +102,9 @@ async function parseCommand<T extends z.ZodObject>(
   command: CommandArguments,
   kind: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {
-  try {
-    return await understood(command, kind);
-  } catch (cause) {
+  return await understood(command, kind).catch((cause: unknown) => {
     throw new UsageError(describeError(cause), { cause });
-  }
+  });
 }
 
 async function understood<T extends z.ZodObject>(
@@ -191,7 +181,7 @@ async function isGymConfig(file: string): Promise<boolean> {
 
 const DEFAULT_HEAD_SERVER_PORT = 11_000;
 
-function headServerOf(gym: JsonObject): { host: string; port: number } {
+function headServerOf(gym: JsonObject): string {
   const given = gym['head_server'] ?? {};
   if (!isObject(given)) {
     throw new Error(`head_server: expected {host, port}, got ${reprOf(given)}`);
@@ -203,7 +193,7 @@ function headServerOf(gym: JsonObject): { host: string; port: number } {
   if (port === null || !Number.isInteger(port)) {
     throw new Error(`head_server.port: expected an integer, got ${reprOf(given['port'] ?? null)}`);
   }
-  return { host, port };
+  return `http://${host}:${port}`;
 }
 
 interface AssetKind {

@@ -51,7 +51,7 @@ export async function prepareE2E(
   const stop = await serversFor({
     ...places,
     ...context,
-    head_server: `http://${head_server.host}:${head_server.port}`,
+    head_server,
     agents: [...new Set(datasets.map(({ agent }) => agent))],
     serve: serveCommand(parsed),
     log_file: path.join(folder, 'servers.log'),

@@ -1,5 +1,6 @@
 import { foldJson } from '../../src/platform/json/fold.js';
 import { KeptJson, writeJson } from '../../src/platform/json/kept.js';
+import type { Members } from '../../src/platform/json/members.js';
 import { inOrder } from '../../src/platform/json/order.js';
 
 /**
@@ -46,3 +47,15 @@ export const numberOf = (value: Json | undefined): number | null =>
   isNumber(value) ? Number(value.text) : null;
 
 export const jsonNumber = (value: number): KeptJson => new KeptJson(String(value));
+
+/** A member of an object one level deep. */
+export function valueIn(members: Members, name: string): Json | undefined {
+  const text = members.get(name);
+  return text === undefined ? undefined : parseJson(text);
+}
+
+/** The number that a JSON text is; booleans are numbers, as in Python. null: it is none. */
+export function numberIn(text = ''): number | null {
+  if (text === 'true' || text === 'false') return Number(text === 'true');
+  return /^-?\d/.test(text) ? Number(text) : null;
+}

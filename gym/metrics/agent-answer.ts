@@ -3,6 +3,7 @@ import { describeError, shortened } from '../../src/platform/errors.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
 import { neverConnected } from '../../src/platform/http/failure.js';
 import { membersOf, objectText, type Members } from '../../src/platform/json/members.js';
+import { lineMembers } from '../row.js';
 import { usageOf } from './table/rollout-cells.js';
 
 /** The metrics that an agent server computes from its results; each part as JSON text. */
@@ -113,24 +114,19 @@ export function strippedLine(line: string): string {
 
 /** Upstream's `AggregateMetrics`, whose parts are all optional; at least one is required here. */
 function answerOf(text: string): AgentMetrics {
-  let members: Members | null;
-  try {
-    JSON.parse(text);
-    members = membersOf(text);
-  } catch (error) {
-    throw new Error(`its answer is no JSON (${describeError(error)})`, { cause: error });
-  }
-  const part = (name: keyof AgentMetrics, { empty, start }: { empty: string; start: string }) => {
-    const value = members?.get(name) ?? empty;
-    if (value.startsWith(start)) return value;
+  const members = lineMembers(text);
+  if (typeof members === 'string') throw new Error(`its answer is no JSON (${members})`);
+  const part = (name: keyof AgentMetrics, empty: '{}' | '[]'): string => {
+    const value = members.get(name) ?? empty;
+    if (value.startsWith(empty.charAt(0))) return value;
     throw new Error(`its answer has ${value.slice(0, 40)} as ${name}`);
   };
   const answer = {
-    agent_metrics: part('agent_metrics', { empty: '{}', start: '{' }),
-    key_metrics: part('key_metrics', { empty: '{}', start: '{' }),
-    group_level_metrics: part('group_level_metrics', { empty: '[]', start: '[' }),
+    agent_metrics: part('agent_metrics', '{}'),
+    key_metrics: part('key_metrics', '{}'),
+    group_level_metrics: part('group_level_metrics', '[]'),
   };
-  if (Object.keys(answer).some((name) => members?.has(name))) return answer;
+  if (Object.keys(answer).some((name) => members.has(name))) return answer;
   const expected = 'expected {agent_metrics, key_metrics, group_level_metrics}';
   throw new Error(`${expected}, got ${text.slice(0, 100)}`);
 }

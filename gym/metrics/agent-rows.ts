@@ -1,7 +1,6 @@
 import type { Rows } from './statistics/describe.js';
 import { duplicatesIn, sortedRows } from './statistics/key-order.js';
-import { createProblemList } from './table/problem-list.js';
-import type { ReadRows } from './table/read-rows.js';
+import { createProblemList, type ReadRows } from './table/read-rows.js';
 
 /** The rows of one agent, sorted by key, each key once. */
 export interface AgentRows {
@@ -66,15 +65,11 @@ const without = (rows: Rows, dropped: ReadonlySet<number>): Rows =>
 
 /** In the order of `rows`. */
 export function splitByAgent(rows: Rows, agentOf: (row: number) => string | null): AgentRows[] {
-  const counts = new Map<string | null, number>();
-  for (const row of rows) counts.set(agentOf(row), (counts.get(agentOf(row)) ?? 0) + 1);
-  const found = new Map<string | null, { own: Rows; filled: number }>();
-  for (const [agent, count] of counts) {
-    found.set(agent, { own: new Uint32Array(count), filled: 0 });
-  }
+  const found = new Map<string | null, number[]>();
   for (const row of rows) {
-    const entry = found.get(agentOf(row));
-    if (entry !== undefined) entry.own[entry.filled++] = row;
+    const agent = agentOf(row);
+    const own = found.get(agent) ?? [];
+    if (own.push(row) === 1) found.set(agent, own);
   }
-  return [...found].map(([agent, { own }]) => ({ agent, rows: own }));
+  return [...found].map(([agent, own]) => ({ agent, rows: Uint32Array.from(own) }));
 }

@@ -2,6 +2,8 @@ import path from 'node:path';
 import { mkdir } from 'node:fs/promises';
 import { describeError } from '../../src/platform/errors.js';
 import { collectionFiles } from '../collection/files.js';
+import { numberOf, parseJson, type JsonObject } from '../json/exact.js';
+import type { Scalar } from '../upload/exporter.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';
 import { indentedJson } from '../../src/platform/json/indented.js';
@@ -35,8 +37,8 @@ export interface AggregateOptions {
   report: (line: string) => void;
   /** Called when all results are read, with their number. */
   onLoaded?: (results: number) => void;
-  /** Called with the metrics of each agent, as JSON texts. */
-  onEntry?: (agent: string, metrics: Pick<Entry, 'agent_metrics' | 'key_metrics'>) => void;
+  /** Receives what is exported of each agent's metrics. */
+  scalars?: Map<string, Scalar>;
 }
 
 /** Servers have failed to compute metrics of their own, which are therefore not in the file. */
@@ -110,7 +112,7 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     await out.write(`${before}\n  {\n    ${indentedEntry(agentRef(agent))}`);
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
-    aggregation.onEntry?.(agent, entry);
+    if (aggregation.scalars !== undefined) addScalars(aggregation.scalars, { agent, ...entry });
     aggregation.report(
       `\nKey metrics for ${agent}:\n${indentedJson(entry.key_metrics, { width: 4 })}`,
     );
@@ -123,6 +125,20 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     before = ',';
   }
   await out.write(before === '' ? ']' : '\n]');
+}
+
+/** Adds the metrics of one agent by upstream's names: `<agent>/<metric>` and `key_metrics/<agent>/<metric>`. */
+export function addScalars(
+  scalars: Map<string, Scalar>,
+  { agent, agent_metrics, key_metrics }: Record<'agent' | 'agent_metrics' | 'key_metrics', string>,
+): void {
+  const parts = { [agent]: agent_metrics, [`key_metrics/${agent}`]: key_metrics };
+  for (const [prefix, text] of Object.entries(parts)) {
+    for (const [name, value] of Object.entries(parseJson(text) as JsonObject)) {
+      const scalar = numberOf(value) ?? value;
+      if (scalar !== null && typeof scalar !== 'object') scalars.set(`${prefix}/${name}`, scalar);
+    }
+  }
 }
 
 const indentedEntry = ([name, text]: [string, string]): string =>

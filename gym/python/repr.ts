@@ -1,7 +1,15 @@
 import type { KeptJson } from '../../src/platform/json/kept.js';
-import { isNumber, type Json } from '../json/exact.js';
+import { isNumber, isObject, numberOf, type Json } from '../json/exact.js';
 import { entriesOf } from '../../src/platform/json/order.js';
 import { floatText } from '../../src/platform/python/numbers.js';
+
+/** Python's truth: empty texts, lists and objects, 0, false and null are false. */
+export function isTruthy(value: Json | undefined): boolean {
+  if (value === undefined || value === null || value === false || value === '') return false;
+  if (Array.isArray(value)) return value.length > 0;
+  if (isObject(value)) return Object.keys(value).length > 0;
+  return numberOf(value) !== 0;
+}
 
 /** `str(value)` of parsed JSON: what a template shows. */
 export const strOf = (value: Json): string => (typeof value === 'string' ? value : reprOf(value));

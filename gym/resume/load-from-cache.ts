@@ -1,24 +1,21 @@
-import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../json/exact.js';
-import { isObject, jsonNumber, numberOf, parseJson } from '../json/exact.js';
-import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
-import { membersOf, objectText } from '../../src/platform/json/members.js';
-import { isTruthy } from '../rows/prompt.js';
+import { isObject, jsonNumber, numberIn, parseJson, valueIn } from '../json/exact.js';
+import { ATTEMPT_INDEX, FAILURE_TERMINAL } from '../keys.js';
+import type { Members } from '../../src/platform/json/members.js';
+import { isTruthy } from '../python/repr.js';
 import type { GymRow, RowKey } from '../row.js';
-import { rolloutName, rowKeyOf } from '../row.js';
+import { agentOf, BLANK, lineMembers, rolloutName, rowKeyOf } from '../row.js';
 
-/** A file's lines from `textsOf`; null: there is no such file. */
+/** A file's lines from `textsOf`; none where there is no such file. */
 export type Lines = AsyncIterable<string> | Iterable<string>;
 
 export interface Cache {
   /** The collection's rows, in dispatch order. */
   rows: GymRow[];
-  main: Lines | null;
-  failures: Lines | null;
+  main: Lines;
+  failures: Lines;
   /** From `maxAttempts`. */
   max_attempts: number;
-  /** Called for each usable line of the main file, in order; results are not kept here. */
-  onResult?: (result: { key: RowKey; text: string }) => void;
 }
 
 export interface Resumed {
@@ -43,8 +40,8 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
   const { rows, max_attempts } = cache;
   const known = new Map(rows.map((row) => [rolloutName(row.key), row]));
   const problems: string[] = [];
-  const done = await readMain(cache, { known, problems });
-  const failures = await readFailures(cache.failures ?? [], { known, problems });
+  const done = await readMain(cache.main, { known, problems });
+  const failures = await readFailures(cache.failures, { known, problems });
   const terminal = [...failures].flatMap(([name, { terminal }]) => (terminal ? [name] : []));
   const spent = [...failures].flatMap(([name, { lines }]) => (lines >= max_attempts ? [name] : []));
   const gated = new Set([...done.map(rolloutName), ...terminal, ...spent]);
@@ -64,7 +61,7 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
   return { rows: left, done, summary, problems };
 }
 
-const BLANK = ': a blank line: passed over';
+const BLANK_LINE = `: ${BLANK}: passed over`;
 
 /** The rows of a `<stem>_materialized_inputs.jsonl`; `whole` is false if a line of it was unreadable. */
 export async function readMaterialized(
@@ -72,23 +69,21 @@ export async function readMaterialized(
 ): Promise<{ rows: GymRow[]; whole: boolean; problems: string[] }> {
   const rows: GymRow[] = [];
   const problems: string[] = [];
-  for await (const { value, where } of parsed(lines, {
+  for await (const { members, text, where } of read(lines, {
     file: 'materialized inputs',
-    fields: null,
     problems,
   })) {
-    const key = rowKeyOf(value);
-    const ref = value[AGENT_REF];
-    const agent = isObject(ref) ? ref['name'] : null;
-    if (key === null || typeof agent !== 'string') {
+    const [key, agent] = [rowKeyOf(members), agentOf(members)];
+    if (key === null || agent === null) {
       problems.push(
         `${where}: no ${key === null ? 'task and rollout index' : 'agent'}: passed over`,
       );
       continue;
     }
-    rows.push({ key, agent, attempt_index: numberOf(value[ATTEMPT_INDEX]) ?? 0, row: value });
+    const attempt_index = numberIn(members.get(ATTEMPT_INDEX)) ?? 0;
+    rows.push({ key, agent, attempt_index, row: parseJson(text) as JsonObject });
   }
-  return { rows, whole: problems.every((problem) => problem.endsWith(BLANK)), problems };
+  return { rows, whole: problems.every((problem) => problem.endsWith(BLANK_LINE)), problems };
 }
 
 interface Reading {
@@ -96,18 +91,11 @@ interface Reading {
   problems: string[];
 }
 
-async function readMain(
-  { main, onResult }: Cache,
-  { known, problems }: Reading,
-): Promise<RowKey[]> {
+async function readMain(lines: Lines, { known, problems }: Reading): Promise<RowKey[]> {
   const done: RowKey[] = [];
   const seen = new Set<string>();
-  for await (const { value, text, where } of parsed(main ?? [], {
-    file: 'results',
-    fields: KEYS,
-    problems,
-  })) {
-    const key = rowKeyOf(value);
+  for await (const { members, where } of read(lines, { file: 'results', problems })) {
+    const key = rowKeyOf(members);
     if (key === null) {
       problems.push(`${where}: no task and rollout index: passed over`);
       continue;
@@ -122,7 +110,6 @@ async function readMain(
     if (seen.has(name)) problems.push(`${where}: a second result of ${name}: both stay`);
     seen.add(name);
     done.push(key);
-    onResult?.({ key, text });
   }
   return done;
 }
@@ -147,23 +134,19 @@ async function readFailures(
   { known, problems }: Reading,
 ): Promise<Map<string, Failed>> {
   const failed = new Map<string, Failed>();
-  for await (const { value, where } of parsed(lines, {
-    file: 'failures',
-    fields: OF_FAILURES,
-    problems,
-  })) {
-    const key = rowKeyOf(value);
-    const row = key === null ? undefined : known.get(rolloutName(key));
-    const other = otherCollection(value, { key, row });
+  for await (const { members, where } of read(lines, { file: 'failures', problems })) {
+    const key = rowKeyOf(members);
+    const other =
+      key === null ? 'no task and rollout index' : otherCollection(members, { key, known });
     if (key === null || other !== null) {
-      problems.push(`${where}: ${other ?? 'no task and rollout index'}: not counted`);
+      problems.push(`${where}: ${other ?? ''}: not counted`);
       continue;
     }
     const { lines: before, last, terminal } = failed.get(rolloutName(key)) ?? NEVER_FAILED;
     failed.set(rolloutName(key), {
       lines: before + 1,
-      last: Math.max(last, numberOf(value[ATTEMPT_INDEX]) ?? 0),
-      terminal: terminal || isTruthy(value[FAILURE_TERMINAL]),
+      last: Math.max(last, numberIn(members.get(ATTEMPT_INDEX)) ?? 0),
+      terminal: terminal || isTruthy(valueIn(members, FAILURE_TERMINAL)),
     });
   }
   return failed;
@@ -173,30 +156,21 @@ const NEVER_FAILED: Failed = { lines: 0, last: 0, terminal: false };
 
 /**
  * Why a failure belongs to another collection, which upstream's sidecar keeps through fresh runs; null: it belongs to
- * this one.
+ * this one. An agent echoes parameters in its own form (a text becomes a message, defaults are filled in). So only the
+ * agent's name and the first user message are compared, each if both have one.
  */
 function otherCollection(
-  failure: JsonObject,
-  { key, row }: { key: RowKey | null; row: GymRow | undefined },
+  failure: Members,
+  { key, known }: Pick<Reading, 'known'> & { key: RowKey },
 ): string | null {
-  if (key === null) return null;
   const name = rolloutName(key);
+  const row = known.get(name);
   if (row === undefined) return `a failure of ${name}, which is no row of this collection`;
-  return fitsRow(failure, row) ? null : `a failure of ${name} with another agent or input`;
-}
-
-/**
- * Whether a failure with a row's key is this row's. An agent echoes parameters in its own form (a text becomes a
- * message, defaults are filled in). So only the agent's name and the first user message are compared, each if both have
- * one.
- */
-function fitsRow(failure: JsonObject, { agent, row }: GymRow): boolean {
-  const ref = failure[AGENT_REF];
-  const name = isObject(ref) ? ref['name'] : undefined;
-  if (typeof name === 'string' && name !== agent) return false;
-  const failed = firstUserText(failure['responses_create_params']);
-  const ours = firstUserText(row['responses_create_params']);
-  return failed === null || ours === null || failed === ours;
+  const agent = agentOf(failure) ?? row.agent;
+  const ours = firstUserText(row.row['responses_create_params']);
+  const failed = firstUserText(valueIn(failure, 'responses_create_params')) ?? ours;
+  const isOurs = agent === row.agent && (ours === null || failed === ours);
+  return isOurs ? null : `a failure of ${name} with another agent or input`;
 }
 
 /** null: there is none, or it is not text. */
@@ -221,56 +195,17 @@ function withAttempts(row: GymRow, attempts: number): GymRow {
   };
 }
 
-interface Line {
-  value: JsonObject;
-  text: string;
-  /** `results, line 3`. */
-  where: string;
-}
-
-const KEYS = [TASK_INDEX, ROLLOUT_INDEX];
-const OF_FAILURES = [
-  ...KEYS,
-  ATTEMPT_INDEX,
-  FAILURE_TERMINAL,
-  AGENT_REF,
-  'responses_create_params',
-];
-
-/** Yields the lines that are JSON objects, with only the wanted fields; reports the others. */
-async function* parsed(
+/** The lines that are JSON objects, named as `results, line 3`; reports the others. */
+async function* read(
   lines: Lines,
-  { file, fields, problems }: { file: string; fields: string[] | null; problems: string[] },
-): AsyncIterable<Line> {
+  { file, problems }: { file: string; problems: string[] },
+): AsyncGenerator<{ members: Members; text: string; where: string }> {
   let number = 0;
   for await (const text of lines) {
     number += 1;
     const where = `${file}, line ${number}`;
-    if (text.trim() === '') {
-      problems.push(`${where}${BLANK}`);
-      continue;
-    }
-    const value = parseLine(text, fields);
-    if (typeof value === 'string') problems.push(`${where}: ${value}: passed over`);
-    else yield { value, text, where };
+    const members = lineMembers(text);
+    if (typeof members === 'string') problems.push(`${where}: ${members}: passed over`);
+    else yield { members, text, where };
   }
-}
-
-/** Returns a text for a problem. Unwanted fields are checked but never parsed: they may be large and deep. */
-function parseLine(text: string, fields: string[] | null): JsonObject | string {
-  let value: Json;
-  try {
-    value = parseJson(fields === null ? text : pickText(text, fields));
-  } catch (error) {
-    return `torn, or no JSON (${describeError(error)})`;
-  }
-  return isObject(value) ? value : 'no JSON object';
-}
-
-function pickText(text: string, fields: string[]): string {
-  JSON.parse(text);
-  const members = membersOf(text);
-  return members === null
-    ? text
-    : objectText([...members].filter(([name]) => fields.includes(name)));
 }

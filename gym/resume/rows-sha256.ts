@@ -3,7 +3,7 @@ import type { Json } from '../json/exact.js';
 import { isNumber, isObject } from '../json/exact.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
-import { byKey } from '../row.js';
+import { compareKeys } from '../row.js';
 
 /**
  * Hash of the rows' content. The order of rows and keys, blanks, the notation of numbers and earlier attempts do not
@@ -11,7 +11,7 @@ import { byKey } from '../row.js';
  */
 export function rowsSha256(rows: readonly GymRow[]): string {
   const hash = createHash('sha256');
-  for (const { row } of rows.toSorted(byKey)) {
+  for (const { row } of rows.toSorted((a, b) => compareKeys(a.key, b.key))) {
     const bare = Object.entries(row).filter(([key]) => key !== ATTEMPT_INDEX);
     hash.update(`${plainText(Object.fromEntries(bare))}\n`);
   }

@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '../json/exact.js';
-import { isObject, numberOf } from '../json/exact.js';
+import { isObject } from '../json/exact.js';
 import { namesOf } from '../../src/platform/json/order.js';
 import { formatMap, MissingField } from '../python/format-map.js';
-import { reprOf } from '../python/repr.js';
+import { isTruthy, reprOf } from '../python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
@@ -51,14 +51,6 @@ export function checkPromptFits(rows: JsonObject[]): void {
     'Some rows have responses_create_params.input but prompt_config is also specified. ' +
       `These are mutually exclusive. Use one or the other. Violating rows: [${violating.join(', ')}]`,
   );
-}
-
-/** Python's truth: empty texts, lists and objects, 0, false and null are false. */
-export function isTruthy(value: Json | undefined): boolean {
-  if (value === undefined || value === null || value === false || value === '') return false;
-  if (Array.isArray(value)) return value.length > 0;
-  if (isObject(value)) return Object.keys(value).length > 0;
-  return numberOf(value) !== 0;
 }
 
 /** The row with the filled templates as its `responses_create_params.input`; other fields stay. */

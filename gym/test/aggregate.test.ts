@@ -101,7 +101,7 @@ describe('the aggregate metrics of shards', () => {
     const text = await readFile(file, 'utf8');
     assertClose(withoutPasses(parseJson(text)), files['merged_aggregate_metrics.json'] ?? null);
     assert.match(text, /"pass@2\/reward": 100\.0/);
-    assert.deepEqual(own.said.slice(0, 1), [`${at('s-a.jsonl')}, line 2 is skipped: it is blank`]);
+    assert.deepEqual(own.said.slice(0, 1), [`${at('s-a.jsonl')}, line 2 is skipped: a blank line`]);
   });
 
   test('four shards come out as the whole does, byte for byte, merged file included', async (t) => {
@@ -186,10 +186,10 @@ describe('the aggregate metrics of shards', () => {
     await own.aggregate({ inputs: [at('a.jsonl')] });
     assert.match(
       said[0] ?? '',
-      /a\.jsonl, line 2 is skipped: column 31: expected the end of a text/,
+      /a\.jsonl, line 2 is skipped: torn, or no JSON \(column 31: expected the end of a text/,
     );
-    assert.match(said[1] ?? '', /line 3 is skipped: it is blank/);
-    assert.match(said[2] ?? '', /line 4 is skipped: expected an object/);
+    assert.match(said[1] ?? '', /line 3 is skipped: a blank line/);
+    assert.match(said[2] ?? '', /line 4 is skipped: no JSON object/);
     assert.match(said[3] ?? '', /line 5 is skipped: expected integers as `_ng_task_index`/);
     assert.match(said[4] ?? '', /line 6 is skipped: it is a failure/);
     assert.equal(said[10], '4 more lines were skipped');

@@ -81,7 +81,7 @@ describe("the arguments of upstream's collection commands", () => {
       prompt_config: null,
       skills: null,
     });
-    assert.deepEqual(head_server, { host: '127.0.0.1', port: 11000 });
+    assert.equal(head_server, 'http://127.0.0.1:11000');
     assert.deepEqual(notes, []);
   });
 
@@ -138,7 +138,7 @@ describe("the arguments of upstream's collection commands", () => {
 
   test('the head server may be elsewhere', async () => {
     const { head_server } = await collect(...IN_OUT, '+head_server={host: h, port: 5}');
-    assert.deepEqual(head_server, { host: 'h', port: 5 });
+    assert.equal(head_server, 'http://h:5');
     await refuses([...IN_OUT, '+head_server.port=x'], /head_server\.port: expected an integer/);
   });
 

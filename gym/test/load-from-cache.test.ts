@@ -18,8 +18,8 @@ async function resume(files: { main?: string[]; failures?: string[] }): Promise<
   const rows = await rowsOf(row(0), row(1), row(2));
   return loadFromCache({
     rows,
-    main: files.main ?? null,
-    failures: files.failures ?? null,
+    main: files.main ?? [],
+    failures: files.failures ?? [],
     max_attempts: 3,
   });
 }
@@ -189,8 +189,14 @@ describe('changed inputs', () => {
 });
 
 describe('NEMO_GYM_MAX_ROLLOUT_ATTEMPTS', () => {
-  const read = (value?: string): ReturnType<typeof maxAttempts> =>
-    maxAttempts(value === undefined ? {} : { NEMO_GYM_MAX_ROLLOUT_ATTEMPTS: value });
+  const read = (value?: string): { max_attempts: number; warning: string | null } => {
+    let warning: string | null = null;
+    const env = value === undefined ? {} : { NEMO_GYM_MAX_ROLLOUT_ATTEMPTS: value };
+    const max_attempts = maxAttempts(env, (text) => {
+      warning = text;
+    });
+    return { max_attempts, warning };
+  };
 
   test('a positive integer counts, as Python reads one; unset and empty are 3', () => {
     for (const [value, count] of [

@@ -6,8 +6,8 @@ import { strOf } from '../python/repr.js';
 import type { Answer, Exchange } from '../../src/platform/http/client.js';
 import { createHttpClient } from '../../src/platform/http/client.js';
 import { shortened } from '../../src/platform/errors.js';
-import type { Exporter, Scalar } from './exporter.js';
-import { notUploaded } from './exporter.js';
+import type { Exporter, OpenRun, Scalar } from './exporter.js';
+import { settingsIn, textIn } from './exporter.js';
 
 export interface MlflowSettings {
   /** `mlflow_tracking_uri` */
@@ -23,8 +23,7 @@ const CALL_MS = 60_000;
 const UPLOAD_MS = 3_600_000;
 const ANSWER_BYTES = 2 ** 20;
 /** MLflow's limits of one call. */
-const MOST_METRICS = 1000;
-const MOST_ENTITIES = 100;
+const MOST = { metrics: 1000, tags: 100, params: 100 };
 const MOST_CHARACTERS = 6000;
 
 const Experiment = z.object({ experiment: z.object({ experiment_id: z.string() }) });
@@ -33,54 +32,60 @@ const Run = z.object({
   run: z.object({ info: z.object({ run_id: z.string(), artifact_uri: z.string().default('') }) }),
 });
 
-interface OpenRun {
-  id: string;
-  artifacts: string;
-}
-
 /** Upstream's MLflow exporter over MLflow's REST API, with the same run, names and files. */
 export function createMlflowExporter(
   settings: MlflowSettings,
   { signal }: { signal: AbortSignal },
 ): Exporter {
   const call = createCalls(settings, signal);
-  let run: OpenRun | null = null;
-  const opened = (): OpenRun => {
-    if (run === null) throw new Error('its run is not open');
-    return run;
-  };
-  const put = async (name: string, body: string | Readable): Promise<void> => {
-    const { artifacts } = opened();
-    const [, folder] = /^mlflow-artifacts:(?:\/\/[^/]+)?\/(.*)$/.exec(artifacts) ?? [];
-    if (folder === undefined) {
-      throw new Error(
-        `its files are kept at ${artifacts === '' ? 'no place that it names' : artifacts}; only a server that takes files itself (mlflow server --serve-artifacts) is supported`,
-      );
-    }
-    await call({ method: 'PUT', path: `mlflow-artifacts/artifacts/${folder}/${name}`, body });
-  };
   return {
     name: 'mlflow',
     open: async (config) => {
       const experiment_id = await experimentId(settings.experiment, call);
       const body = { experiment_id, run_name: settings.run, start_time: Date.now() };
       const { info } = Run.parse(await call({ path: 'mlflow/runs/create', json: body })).run;
-      run = { id: info.run_id, artifacts: info.artifact_uri };
-      await put('global_config.json', formatJson(config));
-      const params = [...leaves(config, '')].flatMap(([name, value]) => entity(name, strOf(value)));
-      for (const some of batches(params, MOST_ENTITIES))
-        await call({ path: 'mlflow/runs/log-batch', json: { run_id: run.id, params: some } });
+      const run = openRun(info, call);
+      await run.put('global_config.json', formatJson(config));
+      await run.log(
+        'params',
+        [...leaves(config, '')].flatMap(([name, value]) => entity(name, strOf(value))),
+      );
+      return run;
     },
+  };
+}
+
+function openRun(
+  { run_id, artifact_uri }: z.infer<typeof Run>['run']['info'],
+  call: Calls,
+): OpenRun & {
+  put: (name: string, body: string | Readable) => Promise<void>;
+  log: (what: keyof typeof MOST, entries: readonly object[]) => Promise<void>;
+} {
+  const log = async (what: keyof typeof MOST, entries: readonly object[]): Promise<void> => {
+    for (let from = 0; from < entries.length; from += MOST[what]) {
+      const some = entries.slice(from, from + MOST[what]);
+      await call({ path: 'mlflow/runs/log-batch', json: { run_id, [what]: some } });
+    }
+  };
+  const put = async (name: string, body: string | Readable): Promise<void> => {
+    const [, folder] = /^mlflow-artifacts:(?:\/\/[^/]+)?\/(.*)$/.exec(artifact_uri) ?? [];
+    if (folder === undefined) {
+      throw new Error(
+        `its files are kept at ${artifact_uri === '' ? 'no place that it names' : artifact_uri}; only a server that takes files itself (mlflow server --serve-artifacts) is supported`,
+      );
+    }
+    await call({ method: 'PUT', path: `mlflow-artifacts/artifacts/${folder}/${name}`, body });
+  };
+  return {
+    put,
+    log,
     metrics: async (values) => {
-      const { id: run_id } = opened();
       const { metrics, tags } = split(values, Date.now());
-      for (const some of batches(metrics, MOST_METRICS))
-        await call({ path: 'mlflow/runs/log-batch', json: { run_id, metrics: some } });
-      for (const some of batches(tags, MOST_ENTITIES))
-        await call({ path: 'mlflow/runs/log-batch', json: { run_id, tags: some } });
+      await log('metrics', metrics);
+      await log('tags', tags);
     },
     rollouts: async (results) => {
-      const { id: run_id } = opened();
       await put('rollouts.json', Readable.from(table(results), { objectMode: false }));
       // The mark by which MLflow shows a file as a table.
       const value = JSON.stringify([{ path: 'rollouts.json', type: 'table' }]);
@@ -88,8 +93,6 @@ export function createMlflowExporter(
       await call({ path: 'mlflow/runs/set-tag', json });
     },
     close: async () => {
-      const { id: run_id } = opened();
-      run = null;
       const json = { run_id, status: 'FINISHED', end_time: Date.now() };
       await call({ path: 'mlflow/runs/update', json });
     },
@@ -194,10 +197,6 @@ function split(values: ReadonlyMap<string, Scalar>, timestamp: number) {
   return { metrics, tags };
 }
 
-function* batches<T>(list: readonly T[], most: number): Generator<T[]> {
-  for (let from = 0; from < list.length; from += most) yield list.slice(from, from + most);
-}
-
 /** As MLflow's `log_table` writes one column: a JSON text in each row, since results share no columns. */
 async function* table(results: AsyncIterable<string>): AsyncGenerator<string> {
   yield '{"columns":["Rollout"],"data":[';
@@ -211,22 +210,17 @@ async function* table(results: AsyncIterable<string>): AsyncGenerator<string> {
 
 /** The configuration of the exporter; a text says why it is incomplete; null: nothing is configured. */
 export function mlflowSettings(config: JsonObject): MlflowSettings | string | null {
-  const of = (field: string): string | null => {
-    const value = config[`mlflow_${field}`];
-    return typeof value === 'string' && value !== '' ? value : null;
-  };
-  const [url, experiment, run] = [of('tracking_uri'), of('experiment_name'), of('run_name')];
-  if (experiment === null && run === null) return null;
-  if (url === null || experiment === null || run === null) {
-    return notUploaded('MLflow', {
-      mlflow_tracking_uri: url,
-      mlflow_experiment_name: experiment,
-      mlflow_run_name: run,
-    });
-  }
+  const keys = ['mlflow_tracking_uri', 'mlflow_experiment_name', 'mlflow_run_name'] as const;
+  const given = settingsIn(config, { server: 'MLflow', keys, beside: 'mlflow_tracking_uri' });
+  if (given === null || typeof given === 'string') return given;
+  const {
+    mlflow_tracking_uri: url,
+    mlflow_experiment_name: experiment,
+    mlflow_run_name: run,
+  } = given;
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
     return `nothing is uploaded to MLflow: mlflow_tracking_uri: expected the URL of a tracking server, http://… or https://…, got ${JSON.stringify(url)}`;
-  return { url, experiment, run, token: of('tracking_token') };
+  return { url, experiment, run, token: textIn(config, 'mlflow_tracking_token') };
 }
 
 /** Names as MLflow takes them: it refuses a whole batch for one that it does not (upstream's exporter at 07d6b0d). */

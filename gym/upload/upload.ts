@@ -1,10 +1,10 @@
 import type { JsonObject } from '../json/exact.js';
-import { isObject, numberOf, parseJson } from '../json/exact.js';
 import { textsOf } from '../../src/platform/lines.js';
 import type { Members } from '../../src/platform/json/members.js';
 import { itemsOf, membersOf, objectText } from '../../src/platform/json/members.js';
+import { lineMembers } from '../row.js';
 import { keepSecret } from '../../src/platform/secrets.js';
-import type { Exporter, Scalar, Upload } from './exporter.js';
+import type { Exporter, Upload } from './exporter.js';
 import { openUpload } from './exporter.js';
 import { createMlflowExporter, mlflowSettings } from './mlflow.js';
 import type { WandbPlace } from './wandb.js';
@@ -43,43 +43,11 @@ export async function uploadOf(
   return async () => (exporters.length === 0 ? null : await openUpload(exporters, { config, say }));
 }
 
-/** The metrics of one agent by upstream's names: `<agent>/<metric>` and `key_metrics/<agent>/<metric>`. */
-export function scalarsOf(
-  agent: string,
-  { agent_metrics, key_metrics }: { agent_metrics: string; key_metrics: string },
-): Map<string, Scalar> {
-  const found = new Map<string, Scalar>();
-  const parts = [
-    [agent, agent_metrics],
-    [`key_metrics/${agent}`, key_metrics],
-  ] as const;
-  for (const [prefix, text] of parts) {
-    const metrics = parseJson(text);
-    if (!isObject(metrics)) continue;
-    for (const [name, value] of Object.entries(metrics)) {
-      const scalar = numberOf(value) ?? value;
-      if (typeof scalar === 'number' || typeof scalar === 'boolean' || typeof scalar === 'string')
-        found.set(`${prefix}/${name}`, scalar);
-    }
-  }
-  return found;
-}
-
 /** A file's results as they are exported: without trajectories and what model calls carried. */
 export async function* exportedResults(file: string): AsyncGenerator<string> {
   for await (const line of textsOf(file)) {
-    const members = jsonMembers(line);
-    if (members !== null) yield exported(members);
-  }
-}
-
-/** null: torn, blank or no object. */
-function jsonMembers(line: string): Members | null {
-  try {
-    parseJson(line);
-    return membersOf(line);
-  } catch {
-    return null;
+    const members = lineMembers(line);
+    if (typeof members !== 'string') yield exported(members);
   }
 }
 

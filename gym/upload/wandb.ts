@@ -14,7 +14,7 @@ import { spawned } from '../../src/platform/process/spawned.js';
 import type { JsonObject } from '../json/exact.js';
 import { formatJson } from '../json/exact.js';
 import type { Exporter } from './exporter.js';
-import { notUploaded } from './exporter.js';
+import { settingsIn, textIn } from './exporter.js';
 
 export interface WandbSettings {
   /** `wandb_project` */
@@ -72,40 +72,25 @@ export function createWandbExporter(
   settings: WandbSettings,
   { say, signal, ...place }: WandbPlace & { say: (text: string) => void; signal: AbortSignal },
 ): Exporter {
-  let run: Run | null = null;
-  const opened = (): Run => {
-    if (run === null) throw new Error('its run is not open');
-    return run;
-  };
   return {
     name: 'wandb',
     open: async (config) => {
-      const started = await startRun(settings.key, { ...place, say, signal });
+      const { send, ask, end } = await startRun(settings.key, { ...place, say, signal });
       const { project, run: name, dir } = settings;
       try {
-        await started.ask('open', formatJson({ project, name, dir, config }));
+        await ask('open', formatJson({ project, name, dir, config }));
       } catch (error) {
-        await started.end();
+        await end();
         throw error;
       }
-      run = started;
-    },
-    metrics: async (values) => {
-      await opened().ask('metrics', JSON.stringify(Object.fromEntries(values)));
-    },
-    rollouts: async (results) => {
-      const { send, ask } = opened();
-      for await (const result of results) await send('rollout', JSON.stringify(result));
-      await ask('rollouts', 'null');
-    },
-    close: async () => {
-      const { ask, end } = opened();
-      run = null;
-      try {
-        await ask('close', 'null');
-      } finally {
-        await end();
-      }
+      return {
+        metrics: (values) => ask('metrics', JSON.stringify(Object.fromEntries(values))),
+        rollouts: async (results) => {
+          for await (const result of results) await send('rollout', JSON.stringify(result));
+          await ask('rollouts', 'null');
+        },
+        close: () => ask('close', 'null').finally(end),
+      };
     },
   };
 }
@@ -183,18 +168,10 @@ async function startRun(
 
 /** The configuration of the exporter; a text says why it is incomplete; null: nothing is configured. */
 export function wandbSettings(config: JsonObject, cwd: string): WandbSettings | string | null {
-  const of = (field: string): string | null => {
-    const value = config[field];
-    return typeof value === 'string' && value !== '' && value !== '****' ? value : null;
-  };
-  const [project, run, key] = [of('wandb_project'), of('wandb_name'), of('wandb_api_key')];
-  if (project === null && run === null) return null;
-  if (project === null || run === null || key === null) {
-    return notUploaded('W&B', {
-      wandb_project: project,
-      wandb_name: run,
-      wandb_api_key: key,
-    });
-  }
-  return { project, run, key, dir: path.resolve(cwd, of('results_dir') ?? 'results', 'wandb') };
+  const keys = ['wandb_project', 'wandb_name', 'wandb_api_key'] as const;
+  const given = settingsIn(config, { server: 'W&B', keys, beside: 'wandb_api_key' });
+  if (given === null || typeof given === 'string') return given;
+  const { wandb_project: project, wandb_name: run, wandb_api_key: key } = given;
+  const dir = path.resolve(cwd, textIn(config, 'results_dir') ?? 'results', 'wandb');
+  return { project, run, key, dir };
 }

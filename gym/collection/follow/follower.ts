@@ -4,7 +4,7 @@ import { absenceOf, agentOutcomeOf, attemptOf } from './agent-outcome.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
-import type { ResultFile } from '../results/result-file.js';
+import type { ResultFile, ResultKey } from '../results/result-file.js';
 import { attemptName } from '../results/result-file.js';
 import type { Routed, RunFailure } from './routing.js';
 import { routeAnswer, routeFailure, routedLine } from './routing.js';
@@ -23,25 +23,6 @@ export interface FollowerOptions {
   attach?: (routed: Routed, since: number | null) => Promise<void>;
   /** Called with each result, in completion order, after it is written. */
   onRouted: (routed: Routed) => void;
-}
-
-/** Reads a batch's journals and appends each ended row to the collection's files, once. */
-export interface Follower {
-  /**
-   * Reads the journals that grew since the last sweep; returns how many results it wrote. An aborted sweep leaves the
-   * rest to the next one. If some journals cannot be read, it writes the others and then throws.
-   */
-  sweep: (signal?: AbortSignal) => Promise<number>;
-  /** How long the last sweep looked through the journals, before it wrote what had ended. */
-  lookedMs: () => number;
-  /** Running rows, the longest first. */
-  running: () => RunningRow[];
-  /** Rows without a line in either file. */
-  missing: () => GymRow[];
-  /** Index of a row's next attempt. */
-  nextAttempt: (row: GymRow) => number;
-  /** Whether every row has ended, with a result or a failure. */
-  isWhole: () => boolean;
 }
 
 export interface RunningRow {
@@ -66,13 +47,20 @@ interface News {
   outcome: Ended;
 }
 
-export function createFollower(options: FollowerOptions): Follower {
+export type Follower = ReturnType<typeof createFollower>;
+
+/** Reads a batch's journals and appends each ended row to the collection's files, once. */
+export function createFollower(options: FollowerOptions) {
   const { store, batch_id, rows, attach } = options;
   const written = createWriter(options);
   const { look, outcomeOf, running, ended, sizes, tried } = createLooks(options);
   let looked_ms = 0;
 
-  const sweep: Follower['sweep'] = async (signal) => {
+  /**
+   * Reads the journals that grew since the last sweep; returns how many results it wrote. An aborted sweep leaves the
+   * rest to the next one. If some journals cannot be read, it writes the others and then throws.
+   */
+  const sweep = async (signal?: AbortSignal): Promise<number> => {
     const began = performance.now();
     const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
     const unread: unknown[] = [];
@@ -107,12 +95,18 @@ export function createFollower(options: FollowerOptions): Follower {
 
   return {
     sweep,
-    lookedMs: () => looked_ms,
-    running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
-    nextAttempt: ({ key, attempt_index }) =>
+    /** How long the last sweep looked through the journals, before it wrote what had ended. */
+    lookedMs: (): number => looked_ms,
+    /** The longest first. */
+    running: (): RunningRow[] => [...running.values()].toSorted((a, b) => a.since - b.since),
+    /** Index of a row's next attempt. */
+    nextAttempt: ({ key, attempt_index }: GymRow): number =>
       Math.max(attempt_index, (tried.get(rolloutName(key)) ?? -1) + 1),
-    isWhole: () => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
-    missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
+    /** Whether every row has ended, with a result or a failure. */
+    isWhole: (): boolean => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
+    /** Rows without a line in either file. */
+    missing: (): GymRow[] =>
+      rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
   };
 }
 
@@ -156,34 +150,24 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
 
 /** Appends what the files lack. */
 function createWriter({ main, failures, onRouted }: FollowerOptions) {
-  const results = new Set(main.found.map(({ key }) => rolloutName(key)));
-  const failed = new Set(failures.found.map(attemptName));
-  const unwritten = new Set<string>();
+  const nameOf = (to: Routed['to'], { key, attempt }: ResultKey): string =>
+    to === 'main' ? rolloutName(key) : `${to} ${attemptName({ key, attempt })}`;
+  const written = new Set([
+    ...main.found.map((found) => nameOf('main', found)),
+    ...failures.found.map((found) => nameOf('failures', found)),
+  ]);
   const failedRows = new Set(failures.found.map(({ key }) => rolloutName(key)));
   return {
-    hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
+    hasResult: ({ key }: GymRow): boolean => written.has(rolloutName(key)),
     hasFailure: ({ key }: GymRow): boolean => failedRows.has(rolloutName(key)),
     /** Returns whether it was new. */
     write: async (routed: Routed): Promise<boolean> => {
       const { to, attempt, row } = routed;
-      const name = rolloutName(row.key);
-      const attempted = attemptName({ key: row.key, attempt });
-      const known = {
-        main: results.has(name),
-        failures: failed.has(attempted),
-        nowhere: unwritten.has(attempted),
-      };
-      if (known[to]) return false;
-      if (to === 'main') {
-        await main.append(routedLine(routed));
-        results.add(name);
-      } else if (to === 'failures') {
-        await failures.append(routedLine(routed));
-        failed.add(attempted);
-        failedRows.add(name);
-      } else {
-        unwritten.add(attempted);
-      }
+      const name = nameOf(to, { key: row.key, attempt });
+      if (written.has(name)) return false;
+      if (to !== 'nowhere') await { main, failures }[to].append(routedLine(routed));
+      written.add(name);
+      if (to === 'failures') failedRows.add(rolloutName(row.key));
       onRouted(routed);
       return true;
     },
@@ -207,14 +191,14 @@ function routeOutcome(row: GymRow, outcome: Ended): Routed {
   }
 }
 
-function failureOf(outcome: Ended): RunFailure {
-  if (outcome.kind === 'result') {
-    const message = 'the answer cannot be written';
-    return { failure_class: UNNAMED, terminal: false, type: null, message, status: null };
-  }
-  const { failure_class, terminal, type, message, status } = outcome;
-  // It has a class unless it must not be written.
-  return { failure_class: failure_class ?? UNNAMED, terminal, type, message, status };
-}
-
-const UNNAMED = 'agent_run_error';
+/** A failure has a class unless it must not be written. */
+const failureOf = (outcome: Ended): RunFailure =>
+  outcome.kind === 'failure'
+    ? { ...outcome, failure_class: outcome.failure_class ?? 'agent_run_error' }
+    : {
+        failure_class: 'agent_run_error',
+        terminal: false,
+        type: null,
+        message: 'the answer cannot be written',
+        status: null,
+      };

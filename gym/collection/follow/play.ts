@@ -5,11 +5,8 @@ import type { CollectionFiles } from '../files.js';
 import { rolloutName } from '../../row.js';
 import type { Chosen } from '../start/choose.js';
 import type { Deployment } from '../start/deployment.js';
-import type { Follower } from './follower.js';
 import { createFollower } from './follower.js';
-import type { ResultFiles } from '../results/result-file.js';
 import { withResultFiles } from '../results/result-file.js';
-import type { Routed } from './routing.js';
 import { createProgressFile } from './progress-file.js';
 import type { CollectionView } from './status.js';
 import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
@@ -25,8 +22,6 @@ export interface Played {
   tally: Tally;
   /** Rows with neither a result nor a failure. */
   missing: string[];
-  /** Answers that asked not to be written. */
-  unwritten: Routed[];
 }
 
 interface CollectionPlay extends Pick<CollectionContext, 'screen' | 'signal'> {
@@ -45,98 +40,61 @@ interface RunningBatch {
 }
 
 /** Follows a batch to its end and writes rows as they end. */
-export async function playBatch(played: RunningBatch, playing: CollectionPlay): Promise<Played> {
-  const { files, screen } = playing;
-  const { failures_from } = played.running.state;
-  return await withResultFiles({ files, failures_from }, async (opened) => {
+export async function playBatch(
+  { rows, running: { state, batch } }: RunningBatch,
+  playing: CollectionPlay,
+): Promise<Played> {
+  const { files, screen, signal, title, agents, captures, deployment } = playing;
+  const { batch_id, failures_from } = state;
+  return await withResultFiles({ files, failures_from }, async ({ main, failures }) => {
+    const done = new Set(main.found.map(({ key }) => rolloutName(key)));
+    const { tally, count } = createTally({
+      rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
+      cached: done.size,
+      failed: new Set(failures.found.map(({ key }) => rolloutName(key))),
+    });
+    const { attach } = captures;
+    const follower = createFollower({
+      ...{ store: deployment.store, batch_id, rows, main, failures, attach },
+      onRouted: count,
+    });
+    const startedAt = performance.now();
+    const viewOf = (notes: string[]): CollectionView => {
+      const longest = follower.running();
+      return {
+        title,
+        tally,
+        running: longest,
+        elapsedS: (performance.now() - startedAt) / 1000,
+        nowS: Date.now() / 1000,
+        notes: [...absentAgents(longest), ...notes],
+      };
+    };
+    const progress = createProgressFile({ file: files.progress, batch_id, say: screen.say });
+    const display = createDisplay(screen);
     try {
-      return await follow(played, { ...playing, ...opened });
+      const ended = await watchBatch({
+        batch,
+        sweep: follower.sweep,
+        lookedMs: follower.lookedMs,
+        draw: (notes) => {
+          const view = viewOf(notes);
+          display(view);
+          progress.write(view);
+        },
+        signal,
+        nameOf: (service) => agents.get(service) ?? service,
+      });
+      await progress.close(viewOf([]), ended);
+      const outcome =
+        ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
+      const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
+      const missing = follower.missing().map(({ key }) => rolloutName(key));
+      return { ended, failure, tally, missing };
     } finally {
       screen.show(null);
     }
   });
-}
-
-async function follow(
-  { rows, running: { state, batch } }: RunningBatch,
-  {
-    main,
-    failures,
-    files,
-    deployment: { store },
-    screen,
-    signal,
-    title,
-    agents,
-    captures,
-  }: CollectionPlay & ResultFiles,
-): Promise<Played> {
-  const done = new Set(main.found.map(({ key }) => rolloutName(key)));
-  const { tally, count } = createTally({
-    rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
-    cached: done.size,
-    failed: new Set(failures.found.map(({ key }) => rolloutName(key))),
-  });
-  const unwritten: Routed[] = [];
-  const onRouted = (routed: Routed): void => {
-    count(routed);
-    if (routed.to === 'nowhere') unwritten.push(routed);
-  };
-  const follower = createFollower({
-    store,
-    batch_id: state.batch_id,
-    rows,
-    main,
-    failures,
-    attach: captures.attach,
-    onRouted,
-  });
-  const viewOf = createView({ title, tally, running: follower.running });
-  const { batch_id } = state;
-  const progress = createProgressFile({ file: files.progress, batch_id, say: screen.say });
-  const display = createDisplay(screen);
-  const ended = await watchBatch({
-    batch,
-    sweep: follower.sweep,
-    lookedMs: follower.lookedMs,
-    draw: (notes) => {
-      const view = viewOf(notes);
-      display(view);
-      progress.write(view);
-    },
-    signal,
-    nameOf: (service) => agents.get(service) ?? service,
-  });
-  await progress.close(viewOf([]), ended);
-  const outcome =
-    ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
-  const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
-  const missing = follower.missing().map(({ key }) => rolloutName(key));
-  return { ended, failure, tally, missing, unwritten };
-}
-
-/** The current view, with what the collection waits for. */
-function createView({
-  title,
-  tally,
-  running,
-}: {
-  title: string;
-  tally: Tally;
-  running: Follower['running'];
-}): (notes: string[]) => CollectionView {
-  const startedAt = performance.now();
-  return (notes) => {
-    const playing = running();
-    return {
-      title,
-      tally,
-      running: playing,
-      elapsedS: (performance.now() - startedAt) / 1000,
-      nowS: Date.now() / 1000,
-      notes: [...absentAgents(playing), ...notes],
-    };
-  };
 }
 
 /** A board on a terminal; elsewhere a status at whole percents, and whenever what it waits for changes. */

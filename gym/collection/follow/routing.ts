@@ -1,5 +1,5 @@
 import type { Json } from '../../json/exact.js';
-import { formatJson, jsonNumber, parseJson } from '../../json/exact.js';
+import { formatJson, jsonNumber } from '../../json/exact.js';
 import type { Members } from '../../../src/platform/json/members.js';
 import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import {
@@ -7,19 +7,17 @@ import {
   ATTEMPT_INDEX,
   FAILURE_CLASS,
   FAILURE_TERMINAL,
-  NO_PERSIST,
   ROLLOUT_ID,
   ROLLOUT_INDEX,
   SKILLS_REF,
   TASK_INDEX,
 } from '../../keys.js';
 import type { GymRow } from '../../row.js';
-import { isTruthy } from '../../rows/prompt.js';
+import { placeOf } from '../../row.js';
 
 /** Which file a row's result goes to, as in upstream. */
 export interface Routed {
-  /** `nowhere`: the agent asked for it (`_ng_no_persist`); a resume plays the row again. */
-  to: 'main' | 'failures' | 'nowhere';
+  to: ReturnType<typeof placeOf>;
   row: GymRow;
   /** How often the row had failed before. */
   attempt: number;
@@ -48,12 +46,7 @@ interface RowAttempt {
 export function routeAnswer({ row, attempt, text }: RowAttempt & { text: string }): Routed {
   const result = membersOf(text);
   if (result === null) throw new Error('expected a JSON object');
-  const to = isTruthy(parseJson(result.get(NO_PERSIST) ?? 'null'))
-    ? 'nowhere'
-    : (result.get(FAILURE_CLASS) ?? 'null') !== 'null'
-      ? 'failures'
-      : 'main';
-  return { to, row, attempt, result: stamped(result, { row, attempt }) };
+  return { to: placeOf(result), row, attempt, result: stamped(result, { row, attempt }) };
 }
 
 /**

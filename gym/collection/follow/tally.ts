@@ -1,4 +1,5 @@
 import type { Members } from '../../../src/platform/json/members.js';
+import { numberIn } from '../../json/exact.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
 import type { Routed } from './routing.js';
@@ -93,11 +94,6 @@ function addNumbers(agent: AgentTally, result: Members): void {
     const number = numberIn(text);
     if (number !== null) agent.sums.set(key, (agent.sums.get(key) ?? 0) + number);
   }
-}
-
-function numberIn(text: string): number | null {
-  if (text === 'true' || text === 'false') return Number(text === 'true');
-  return /^-?\d/.test(text) ? Number(text) : null;
 }
 
 /** Divided by the number of the agent's results, with or without the key, as upstream does. */

@@ -91,27 +91,21 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
   }
 }
 
-interface Notes {
-  take: (look: Look) => void;
-  /** Sets the last sweep's fault; null: it succeeded. */
-  takeFault: (fault: unknown) => void;
-  texts: () => string[];
-}
-
 /** What the batch waits for, and what this process waits for. */
-function createNotes(nameOf: (service: string) => string): Notes {
+function createNotes(nameOf: (service: string) => string) {
   let latest: Look = { closed: false, progress: null, trouble: null };
   let answeredAt = performance.now();
   let fault: unknown = null;
   return {
-    takeFault: (latestFault) => {
-      fault = latestFault;
-    },
-    take: (look) => {
+    take: (look: Look): void => {
       if (look.progress !== null) answeredAt = performance.now();
       latest = { ...look, progress: look.progress ?? latest.progress };
     },
-    texts: () => {
+    /** The last sweep's fault; null: it succeeded. */
+    takeFault: (latestFault: unknown): void => {
+      fault = latestFault;
+    },
+    texts: (): string[] => {
       const { progress, trouble } = latest;
       const waiting = progress?.waiting ?? null;
       const isLong = performance.now() - answeredAt > TROUBLE_AFTER_MS;

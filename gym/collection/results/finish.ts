@@ -1,17 +1,16 @@
 import { formatNumber } from '../../../src/client/number-text.js';
 import type { Agents } from '../../../src/environments/gym-agent/agents.js';
 import { textsOf } from '../../../src/platform/lines.js';
-import { exists } from '../../../src/platform/files.js';
 import { aggregate, AgentMetricsMissing } from '../../metrics/aggregate.js';
 import { loadFromCache } from '../../resume/load-from-cache.js';
 import type { Scalar } from '../../upload/exporter.js';
-import { exportedResults, scalarsOf } from '../../upload/upload.js';
+import { exportedResults } from '../../upload/upload.js';
 import type { Collecting } from '../request.js';
 import type { Deployment } from '../start/deployment.js';
 import type { Played } from '../follow/play.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
-import { resultKeyOf } from './result-file.js';
+import { resultKeyOf, textsIfThere } from './result-file.js';
 import type { CollectionState } from '../state.js';
 
 const NAMED = 5;
@@ -92,7 +91,7 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
   }
   for (const text of problems) say(text);
   const { route_failures_to_sidecar, require_complete } = request.config;
-  const unscored = rows.length - results - (played?.unwritten.length ?? 0);
+  const unscored = rows.length - results - (played?.tally.unpersisted ?? 0);
   const isShort = require_complete
     ? results < rows.length
     : unscored > 0 && !route_failures_to_sidecar;
@@ -110,8 +109,8 @@ async function countAgain(
   rows: GymRow[],
   { files, max_attempts }: Pick<Collecting, 'files' | 'max_attempts'>,
 ): Promise<number> {
-  const failures = (await exists(files.failures)) ? textsOf(files.failures) : null;
-  const resumed = await loadFromCache({ rows, main: null, failures, max_attempts });
+  const failures = await textsIfThere(files.failures);
+  const resumed = await loadFromCache({ rows, main: [], failures, max_attempts });
   return resumed.rows.length;
 }
 
@@ -121,14 +120,14 @@ async function metricsOf(
   { collecting, agents, results }: Ending & { results: number },
 ): Promise<{ metrics: string | null; problem: string | null; scalars: Map<string, Scalar> }> {
   const { request, files, shown, screen, signal } = collecting;
-  const scalars = new Map<string, Scalar>();
+  const made = { metrics: null, problem: null, scalars: new Map<string, Scalar>() };
   if (request.config.disable_aggregation) {
     screen.say(
       'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
     );
-    return { metrics: null, problem: null, scalars };
+    return made;
   }
-  if (results === 0) return { metrics: null, problem: null, scalars };
+  if (results === 0) return made;
   screen.say('Computing aggregate metrics');
   try {
     const metrics = await aggregate({
@@ -138,16 +137,14 @@ async function metricsOf(
       urlOf: (agent) => agents.urlOf(agent, signal),
       signal,
       report: screen.say,
-      onEntry: (agent, own) => {
-        for (const [name, value] of scalarsOf(agent, own)) scalars.set(name, value);
-      },
+      scalars: made.scalars,
     });
-    return { metrics, problem: null, scalars };
+    return { ...made, metrics };
   } catch (error) {
     if (!(error instanceof AgentMetricsMissing)) throw error;
     const again = `temporal-rollout aggregate +input_glob=${shown.main} +output_jsonl_fpath=${shown.main} +merge_shards=false`;
     const problem = `${error.message}\nThe results are whole. When the server is mended: ${again}`;
-    return { metrics: error.file, problem, scalars };
+    return { ...made, metrics: error.file, problem };
   }
 }
 
@@ -184,9 +181,7 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
   const missing = played?.missing ?? [];
   const named = missing.slice(0, NAMED).join(', ') + (missing.length > NAMED ? ', …' : '');
   return [
-    ...(played?.failure === null || played === null
-      ? []
-      : [`The batch has no result: ${played.failure}`]),
+    ...(played?.failure == null ? [] : [`The batch has no result: ${played.failure}`]),
     ...(missing.length === 0
       ? []
       : [

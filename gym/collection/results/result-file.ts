@@ -1,10 +1,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import { open } from 'node:fs/promises';
+import { exists } from '../../../src/platform/files.js';
 import { textsOf } from '../../../src/platform/lines.js';
+import type { Lines } from '../../resume/load-from-cache.js';
 import type { CollectionFiles } from '../files.js';
-import { ATTEMPT_INDEX, ROLLOUT_INDEX, TASK_INDEX } from '../../keys.js';
+import { numberIn } from '../../json/exact.js';
+import { ATTEMPT_INDEX } from '../../keys.js';
 import type { RowKey } from '../../row.js';
-import { rolloutName } from '../../row.js';
+import { lineMembers, rolloutName, rowKeyOf } from '../../row.js';
 import type { CollectionState } from '../state.js';
 
 /** A JSONL file of results that only this process writes. */
@@ -18,6 +21,10 @@ export interface ResultFile {
   append: (line: string) => Promise<void>;
   close: () => Promise<void>;
 }
+
+/** Lines of a file; none where there is no such file. */
+export const textsIfThere = async (file: string): Promise<Lines> =>
+  (await exists(file)) ? textsOf(file) : [];
 
 export interface ResultKey {
   key: RowKey;
@@ -100,21 +107,10 @@ async function readKeys(file: string, from: number): Promise<ResultKey[]> {
 
 /** null: torn, blank, or without keys. */
 export function resultKeyOf(line: string): ResultKey | null {
-  let value: unknown;
-  try {
-    // Keys are small integers, so none loses a digit.
-    value = JSON.parse(line);
-  } catch {
-    return null;
-  }
-  if (typeof value !== 'object' || value === null) return null;
-  const {
-    [TASK_INDEX]: task,
-    [ROLLOUT_INDEX]: rollout,
-    [ATTEMPT_INDEX]: attempt,
-  } = value as Record<string, unknown>;
-  if (typeof task !== 'number' || typeof rollout !== 'number') return null;
-  return { key: { task, rollout }, attempt: typeof attempt === 'number' ? attempt : 0 };
+  const members = lineMembers(line);
+  const key = typeof members === 'string' ? null : rowKeyOf(members);
+  if (typeof members === 'string' || key === null) return null;
+  return { key, attempt: numberIn(members.get(ATTEMPT_INDEX)) ?? 0 };
 }
 
 /** A name for a row's attempt: each failure is written once. */

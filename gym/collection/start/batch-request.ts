@@ -11,7 +11,7 @@ import type { RolloutCollectionConfig } from '../../config/schemas.js';
 import { ATTEMPT_INDEX } from '../../keys.js';
 import type { GymRow } from '../../row.js';
 import type { Prepared } from './prepare.js';
-import { writeNewLines } from '../../new-file.js';
+import { mapped, writeNewLines } from '../../new-file.js';
 
 /**
  * Rows at once if `num_samples_in_parallel` is unlimited: as many as a few workers play. Each worker
@@ -64,11 +64,10 @@ export async function writeSamples(
 ): Promise<void> {
   const file = samplesFile({ inputs_dir }, batch_id);
   await mkdir(path.dirname(file), { recursive: true });
-  await writeNewLines(file, samplesOf(rows, settings));
-}
-
-function* samplesOf(rows: readonly GymRow[], settings: SampleSettings): Generator<string> {
-  for (const row of rows) yield sampleOf(row, settings);
+  await writeNewLines(
+    file,
+    mapped(rows, (row) => sampleOf(row, settings)),
+  );
 }
 
 /** Input of workflow `rolloutBatch`. */
@@ -134,16 +133,15 @@ export function parallelOf({
   return limits.length === 0 ? null : Math.min(...limits);
 }
 
-/** As in upstream, null and 0 mean no limit. The batch needs a number, so "no limit" is a large one. */
-export const inFlight = (parallel: number | null): number =>
-  parallel === null || parallel === 0 ? UNLIMITED : parallel;
+/** The batch needs a number, so "no limit" is a large one. */
+export const inFlight = (parallel: number | null): number => parallel ?? UNLIMITED;
 
 /** How many rows play at once, and what limits that. */
 export function aboutParallel(
   parallel: number | null,
   { rows, isLocal }: { rows: number; isLocal: boolean },
 ): string[] {
-  const isUnlimited = parallel === null || parallel === 0;
+  const isUnlimited = parallel === null;
   const wanted = Math.min(rows, inFlight(parallel));
   const hint = `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, ${isLocal ? '--config with a deployment of several workers' : 'several workers'}`;
   const cut = `num_samples_in_parallel is unlimited: ${wanted} of ${rows} rows at once, so that workers keep them in memory; +num_samples_in_parallel=N for more`;

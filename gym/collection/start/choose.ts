@@ -2,16 +2,15 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchHandle } from '../../../src/client/batch-client.js';
 import { describeError } from '../../../src/platform/errors.js';
-import { textsOf } from '../../../src/platform/lines.js';
 import type { Captures } from '../../capture/captures.js';
 import { loadFromCache } from '../../resume/load-from-cache.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
 import { exists } from '../../../src/platform/files.js';
-import type { Follower, FollowerOptions } from '../follow/follower.js';
+import type { Follower } from '../follow/follower.js';
 import { createFollower } from '../follow/follower.js';
 import type { Prepared } from './prepare.js';
-import { withResultFiles } from '../results/result-file.js';
+import { textsIfThere, withResultFiles } from '../results/result-file.js';
 import type { Starting } from './start-batch.js';
 import { samplesFile } from './batch-request.js';
 import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
@@ -42,13 +41,9 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   if (native !== null) return await continueOwn(native, choosing);
   await refuseToForget(choosing);
   await refuseWhileRunning(choosing);
-  if (prepared.kind === 'resumed') {
-    const rows = await remaining(choosing);
-    return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
-  }
-  const { deployment } = choosing;
-  await clearFiles(prepared.rows, { files, state: prepared.earlier, deployment });
-  const rows = prepared.rows;
+  const isResumed = prepared.kind === 'resumed';
+  if (!isResumed) await clearFiles(choosing);
+  const rows = isResumed ? await remaining(choosing) : prepared.rows;
   return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
 }
 
@@ -132,9 +127,10 @@ async function writeEnded(
 ): Promise<{ isWhole: boolean; nextAttempt: Follower['nextAttempt'] }> {
   const { failures_from } = state;
   return await withResultFiles({ files, failures_from }, async ({ main, failures }) => {
-    const onRouted: FollowerOptions['onRouted'] = () => undefined;
-    const options = { store, batch_id: state.batch_id, rows, main, failures, attach, onRouted };
-    const { sweep, isWhole, nextAttempt } = createFollower(options);
+    const { sweep, isWhole, nextAttempt } = createFollower({
+      ...{ store, batch_id: state.batch_id, rows, main, failures, attach },
+      onRouted: () => undefined,
+    });
     try {
       await sweep();
     } catch (error) {
@@ -149,8 +145,8 @@ async function writeEnded(
 async function remaining({ prepared, files, max_attempts, say }: Choosing): Promise<GymRow[]> {
   const { rows, summary, problems } = await loadFromCache({
     rows: prepared.rows,
-    main: (await exists(files.main)) ? textsOf(files.main) : null,
-    failures: (await exists(files.failures)) ? textsOf(files.failures) : null,
+    main: await textsIfThere(files.main),
+    failures: await textsIfThere(files.failures),
     max_attempts,
   });
   for (const problem of problems) say(problem);

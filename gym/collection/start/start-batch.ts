@@ -18,7 +18,8 @@ import {
 } from './batch-request.js';
 import type { Deployment } from './deployment.js';
 import type { CollectionState } from '../state.js';
-import { writeNewLines } from '../../new-file.js';
+import { mapped, writeNewLines } from '../../new-file.js';
+import type { Prepared } from './prepare.js';
 import { writeState } from '../state.js';
 
 /** What a batch is started with. */
@@ -33,33 +34,22 @@ export interface Starting {
 }
 
 /** Before a fresh collection: removes the files of an earlier one with these names. */
-export async function clearFiles(
-  rows: readonly GymRow[],
-  {
-    files,
-    state,
-    deployment,
-  }: {
-    files: CollectionFiles;
-    state: CollectionState | null;
-    deployment: Pick<Deployment, 'inputs_dir'>;
-  },
-): Promise<void> {
+export async function clearFiles({
+  files,
+  prepared: { rows, earlier },
+  deployment,
+}: Pick<Starting, 'files' | 'deployment'> & { prepared: Prepared }): Promise<void> {
   // The state first: a process that ends in the middle leaves nothing that could be continued.
   for (const file of [files.state, files.main, files.failures, files.aggregate, files.progress]) {
     await rm(file, { force: true });
   }
-  if (state !== null) await rm(samplesFile(deployment, state.batch_id), { force: true });
+  if (earlier !== null) await rm(samplesFile(deployment, earlier.batch_id), { force: true });
   await writeMaterialized(files.materialized, rows);
 }
 
 export async function writeMaterialized(file: string, rows: readonly GymRow[]): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
-  await writeNewLines(file, materializedLines(rows));
-}
-
-function* materializedLines(rows: readonly GymRow[]): Generator<string> {
-  for (const row of rows) yield materializedLine(row);
+  await writeNewLines(file, mapped(rows, materializedLine));
 }
 
 /** A new batch of these rows. Its state is written before it starts, so it can be continued from then on. */
@@ -72,13 +62,7 @@ export async function startNewBatch(
   const { inputs_dir, environment, store_root, task_queue } = deployment;
   const batch_id = await batchIdFor({ request, files, deployment });
   const { run_timeout, rollout_timeout, max_seq_len = null } = settings;
-  await writeSamples(rows, {
-    inputs_dir,
-    batch_id,
-    environment,
-    max_attempts,
-    run_timeout,
-  });
+  await writeSamples(rows, { inputs_dir, batch_id, environment, max_attempts, run_timeout });
   const state: CollectionState = {
     schema_version: 1,
     batch_id,

@@ -1,6 +1,6 @@
-import type { RowKey } from '../../row.js';
+import { compareKeys, type RowKey } from '../../row.js';
 import type { Rows } from './describe.js';
-import { compareKeys, duplicatesIn, sortedRows, type Keyed } from './key-order.js';
+import { duplicatesIn, sortedRows, type Keyed } from './key-order.js';
 
 /** How many keys an error text shows. */
 const SHOWN = 10;
@@ -67,42 +67,34 @@ interface Side {
   rows: Rows;
 }
 
-/** Each side once, in the order of keys. */
+/** Each side once, in the order of keys; an exhausted side comes last. */
 function walk(left: Side, right: Side): Omit<Alignment, 'all'> {
-  const inputs = new Uint32Array(left.rows.length);
-  const results = new Uint32Array(left.rows.length);
-  const missing = new Uint32Array(left.rows.length);
-  const extra = new Uint32Array(right.rows.length);
-  const counts = { matched: 0, missing: 0, extra: 0 };
+  const inputs: number[] = [];
+  const results: number[] = [];
+  const missing: number[] = [];
+  const extra: number[] = [];
   let [i, j] = [0, 0];
-  while (i < left.rows.length || j < right.rows.length) {
+  for (;;) {
     const [input, result] = [left.rows[i], right.rows[j]];
-    const order = compareHeads(left.keyed, right.keyed)(input, result);
+    if (input === undefined && result === undefined) break;
+    const order =
+      input === undefined
+        ? 1
+        : result === undefined
+          ? -1
+          : compareKeys(left.keyed.keyOf(input), right.keyed.keyOf(result));
     if (order <= 0) i += 1;
     if (order >= 0) j += 1;
-    if (order < 0) missing[counts.missing++] = input ?? 0;
-    else if (order > 0) extra[counts.extra++] = result ?? 0;
-    else {
-      inputs[counts.matched] = input ?? 0;
-      results[counts.matched++] = result ?? 0;
-    }
+    if (input !== undefined && order <= 0) (order < 0 ? missing : inputs).push(input);
+    if (result !== undefined && order >= 0) (order > 0 ? extra : results).push(result);
   }
   return {
-    inputs: inputs.subarray(0, counts.matched),
-    results: results.subarray(0, counts.matched),
-    missing: missing.subarray(0, counts.missing),
-    extra: extra.subarray(0, counts.extra),
+    inputs: Uint32Array.from(inputs),
+    results: Uint32Array.from(results),
+    missing: Uint32Array.from(missing),
+    extra: Uint32Array.from(extra),
   };
 }
-
-/** An exhausted side comes last. */
-const compareHeads =
-  (left: Keyed, right: Keyed) =>
-  (input: number | undefined, result: number | undefined): number => {
-    if (input === undefined) return 1;
-    if (result === undefined) return -1;
-    return compareKeys(left.keyOf(input), right.keyOf(result));
-  };
 
 /** As Python prints a tuple, and a list of them. */
 const keyText = ({ task, rollout }: RowKey): string => `(${task}, ${rollout})`;

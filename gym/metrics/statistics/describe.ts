@@ -13,22 +13,37 @@ export interface Columns {
   whole: boolean;
 }
 
+/** Calls back for each cell of these rows that counts in its column, with the place of its row among them. */
+function eachCell(
+  { table, rows }: { table: RolloutTable; rows: Rows },
+  use: (cell: number, place: number) => void,
+): void {
+  for (let place = 0; place < rows.length; place++) {
+    const row = rows[place] ?? 0;
+    const end = table.firstCell(row + 1);
+    for (let cell = table.firstCell(row); cell < end; cell++)
+      if ((table.flagsOf(cell) & COUNTS) !== 0) use(cell, place);
+  }
+}
+
+function countsOf(of: { table: RolloutTable; rows: Rows }): Map<number, number> {
+  const counts = new Map<number, number>();
+  eachCell(of, (cell) => {
+    const column = of.table.columnOf(cell);
+    counts.set(column, (counts.get(column) ?? 0) + 1);
+  });
+  return counts;
+}
+
 /** The columns of rows that are profiled together: each group has all of them. */
 export function columnsOf(table: RolloutTable, rows: Rows): Columns {
-  const counts = new Map<number, number>();
-  const floats = new Set<number>();
-  for (const row of rows) {
-    const end = table.firstCell(row + 1);
-    for (let cell = table.firstCell(row); cell < end; cell++) {
-      const flags = table.flagsOf(cell);
-      if ((flags & COUNTS) === 0) continue;
-      const column = table.columnOf(cell);
-      counts.set(column, (counts.get(column) ?? 0) + 1);
-      if ((flags & WHOLE) === 0) floats.add(column);
-    }
-  }
+  const counts = countsOf({ table, rows });
+  let fractions = 0;
+  eachCell({ table, rows }, (cell) => {
+    if ((table.flagsOf(cell) & WHOLE) === 0) fractions += 1;
+  });
   const isFull = [...counts.values()].every((count) => count === rows.length);
-  return { order: [...counts.keys()], whole: floats.size === 0 && isFull };
+  return { order: [...counts.keys()], whole: fractions === 0 && isFull };
 }
 
 /** Members of an object: a name and the JSON text of its value. */
@@ -44,10 +59,12 @@ export function createDescriber(
   const names = STATISTICS.map((statistic) =>
     order.map((column) => `${statistic}/${table.names[column] ?? ''}`),
   );
-  const gather = createGatherer(table);
   return (rows) => {
-    const columns = gather(rows);
-    const found = order.map((column) => columns(column));
+    const columns = gather({ table, rows });
+    const found = order.map((column) => {
+      const own = columns.get(column);
+      return own === undefined ? null : statisticsOf(own);
+    });
     // A spread of single values is shown as 0 only if no column has one, and only if every row has the column.
     const isSingle = found.every((own) => (own?.std ?? null) === null);
     const described: Entries = [];
@@ -65,72 +82,25 @@ export function createDescriber(
   };
 }
 
-/** Statistics of a column of the gathered rows; null: none of them has it. */
-type Gathered = (column: number) => Statistics | null;
-
-/** Gathers rows by columns, in arrays that are reused. */
-function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
-  let counts = new Uint32Array(0);
-  let ends = new Uint32Array(0);
-  let values = new Float64Array(0);
-  let places = new Uint32Array(0);
-  const count = (rows: Rows): number => {
-    let total = 0;
-    for (const row of rows) {
-      const end = table.firstCell(row + 1);
-      for (let cell = table.firstCell(row); cell < end; cell++) {
-        if ((table.flagsOf(cell) & COUNTS) === 0) continue;
-        const column = table.columnOf(cell);
-        counts[column] = (counts[column] ?? 0) + 1;
-        total += 1;
-      }
-    }
-    return total;
-  };
-  const place = (rows: Rows): void => {
-    let index = -1;
-    for (const row of rows) {
-      index += 1;
-      const end = table.firstCell(row + 1);
-      for (let cell = table.firstCell(row); cell < end; cell++) {
-        if ((table.flagsOf(cell) & COUNTS) === 0) continue;
-        const column = table.columnOf(cell);
-        const at = ends[column] ?? 0;
-        values[at] = table.valueOf(cell);
-        places[at] = index;
-        ends[column] = at + 1;
-      }
-    }
-  };
-  return (rows) => {
-    if (counts.length < table.names.length) {
-      counts = new Uint32Array(table.names.length);
-      ends = new Uint32Array(table.names.length);
-    }
-    counts.fill(0);
-    const total = count(rows);
-    if (values.length < total) {
-      values = new Float64Array(total);
-      places = new Uint32Array(total);
-    }
-    let start = 0;
-    for (let column = 0; column < counts.length; column++) {
-      ends[column] = start;
-      start += counts[column] ?? 0;
-    }
-    place(rows);
-    return (column) => {
-      const end = ends[column] ?? 0;
-      const own = counts[column] ?? 0;
-      if (own === 0) return null;
-      const [from, size] = [end - own, rows.length];
-      return statisticsOf({
-        values: values.subarray(from, end),
-        places: places.subarray(from, end),
-        size,
-      });
-    };
-  };
+/** The numbers of some rows by column. */
+function gather(of: { table: RolloutTable; rows: Rows }): Map<number, Column> {
+  const { table, rows } = of;
+  const columns = new Map<number, Column>();
+  for (const [column, count] of countsOf(of)) {
+    const [values, places] = [new Float64Array(count), new Uint32Array(count)];
+    columns.set(column, { values, places, size: rows.length });
+  }
+  const filled = new Map<number, number>();
+  eachCell(of, (cell, place) => {
+    const column = table.columnOf(cell);
+    const own = columns.get(column);
+    const at = filled.get(column) ?? 0;
+    filled.set(column, at + 1);
+    if (own === undefined) return;
+    own.values[at] = table.valueOf(cell);
+    own.places[at] = place;
+  });
+  return columns;
 }
 
 /** What pandas' `describe`-like reductions make of a column, without missing values. */
@@ -163,15 +133,7 @@ function statisticsOf(column: Column): Statistics {
   };
 }
 
-let squares = new Float64Array(0);
-
-function spreadOf({ values, ...column }: Column, mean: number): number {
-  const count = values.length;
-  if (squares.length < count) squares = new Float64Array(count);
-  for (let index = 0; index < count; index++) {
-    const distance = mean - (values[index] ?? 0);
-    squares[index] = distance * distance;
-  }
-  const own = { ...column, values: squares.subarray(0, count) };
-  return Math.sqrt(pairwiseSum(own) / (count - 1));
+function spreadOf(column: Column, mean: number): number {
+  const values = column.values.map((value) => (mean - value) * (mean - value));
+  return Math.sqrt(pairwiseSum({ ...column, values }) / (values.length - 1));
 }

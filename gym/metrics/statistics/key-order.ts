@@ -1,4 +1,4 @@
-import type { RowKey } from '../../row.js';
+import { compareKeys, type RowKey } from '../../row.js';
 import type { Rows } from './describe.js';
 
 /** Keys by number: a table, or an index of lines. */
@@ -20,9 +20,6 @@ function isSorted(keyed: Keyed): boolean {
   }
   return true;
 }
-
-export const compareKeys = (a: RowKey, b: RowKey): number =>
-  a.task - b.task || a.rollout - b.rollout;
 
 /** Rows whose key an earlier row has, with that row; `rows` are sorted. */
 export function duplicatesIn(keyed: Keyed, rows: Rows): { first: number; again: number }[] {

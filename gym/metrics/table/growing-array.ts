@@ -36,3 +36,18 @@ export const growingIntegers = (): GrowingArray =>
   createGrowingArray((length) => new Uint32Array(length));
 export const growingBytes = (): GrowingArray =>
   createGrowingArray((length) => new Uint8Array(length));
+
+/** Things numbered in the order in which they first come. */
+export function createNumbering<T>() {
+  const all: T[] = [];
+  const numberOf = new Map<T, number>();
+  return {
+    all: all as readonly T[],
+    of: (one: T): number => {
+      const known = numberOf.get(one);
+      if (known !== undefined) return known;
+      numberOf.set(one, all.length);
+      return all.push(one) - 1;
+    },
+  };
+}

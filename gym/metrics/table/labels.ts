@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { parseJson } from '../../json/exact.js';
 import { strOf } from '../../python/repr.js';
-import { growingIntegers } from './growing-array.js';
+import { createNumbering, growingIntegers } from './growing-array.js';
 
 /** Length up to which a label is kept; of longer ones only equality matters. */
 const KEPT = 200;
@@ -9,7 +9,7 @@ const KEPT = 200;
 /** A field of each row that is compared, but never computed with: an answer, a difficulty. */
 export interface Labels {
   /** Adds the next row's label: the JSON text of the field, or undefined. */
-  add(text: string | undefined): void;
+  add(text?: string): void;
   /** The label's number; null: the row has none. */
   of(row: number): number | null;
   /** As Python shows the first one. */
@@ -20,24 +20,18 @@ export interface Labels {
 
 export function createLabels(): Labels {
   const rows = growingIntegers();
-  const keys: string[] = [];
+  const keys = createNumbering<string>();
   const names: string[] = [];
-  const numberOf = new Map<string, number>();
-  const numbered = (key: string, text: string): number => {
-    const known = numberOf.get(key);
-    if (known !== undefined) return known;
-    numberOf.set(key, keys.length);
-    names.push(key.startsWith(HASHED) ? key : strOf(parseJson(text)));
-    return keys.push(key) - 1;
-  };
   return {
-    add: (text) => {
-      const isThere = text !== undefined && text !== 'null';
-      rows.push(isThere ? numbered(keyOf(text), text) + 1 : 0);
+    add: (text = 'null') => {
+      const key = keyOf(text);
+      const label = text === 'null' ? null : keys.of(key);
+      if (label === names.length) names.push(key.startsWith(HASHED) ? key : strOf(parseJson(text)));
+      rows.push(label === null ? 0 : label + 1);
     },
     of: (row) => (rows.at(row) === 0 ? null : rows.at(row) - 1),
     nameOf: (label) => names[label] ?? '',
-    isTrue: (label) => !FALSE.has(keys[label] ?? ''),
+    isTrue: (label) => !FALSE.has(keys.all[label] ?? ''),
   };
 }
 

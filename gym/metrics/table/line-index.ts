@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { FileLine } from '../../../src/platform/lines.js';
-import { growingDoubles, growingIntegers } from './growing-array.js';
+import { createNumbering, growingDoubles, growingIntegers } from './growing-array.js';
 
 /** Positions of lines, about 24 bytes each, so that they can be read again in any order. */
 export interface LineIndex {
@@ -22,16 +22,8 @@ export function createLineIndex(files: readonly string[]): LineIndex {
   const lengths = growingIntegers();
   const numbers = growingIntegers();
   const agents = growingIntegers();
-  const names: (string | null)[] = [];
-  const numberOf = new Map<string | null, number>();
+  const names = createNumbering<string | null>();
   const open = new Map<number, number>();
-
-  const agentNumber = (name: string | null): number => {
-    const known = numberOf.get(name);
-    if (known !== undefined) return known;
-    numberOf.set(name, names.length);
-    return names.push(name) - 1;
-  };
   const descriptorOf = (file: number): number => {
     const known = open.get(file);
     if (known !== undefined) return known;
@@ -48,9 +40,9 @@ export function createLineIndex(files: readonly string[]): LineIndex {
       offsets.push(offset);
       lengths.push(bytes);
       numbers.push(number);
-      agents.push(agentNumber(agent));
+      agents.push(names.of(agent));
     },
-    agentOf: (row) => names[agents.at(row)] ?? null,
+    agentOf: (row) => names.all[agents.at(row)] ?? null,
     placeOf: (row) => `${files[fileOf.at(row)] ?? ''}, line ${numbers.at(row)}`,
     read: (row) => {
       const buffer = Buffer.allocUnsafe(lengths.at(row));

@@ -1,13 +1,9 @@
-import { whyNoJson } from '../../../src/platform/json/fault-place.js';
-import { FAILURE_CLASS, NO_PERSIST } from '../../keys.js';
 import { linesOf } from '../../../src/platform/lines.js';
-import type { FileLine } from '../../../src/platform/lines.js';
-import { membersOf, type Members } from '../../../src/platform/json/members.js';
+import type { Members } from '../../../src/platform/json/members.js';
 import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';
-import { createProblemList } from './problem-list.js';
-import { agentOf, cellsOf, rowKeyOf, type RolloutCells } from './rollout-cells.js';
-import { rolloutName } from '../../row.js';
+import { cellsOf, type RolloutCells } from './rollout-cells.js';
+import { agentOf, BLANK, lineMembers, placeOf, rolloutName, rowKeyOf } from '../../row.js';
 import { createRolloutTable, type RolloutTable } from './rollout-table.js';
 
 /** The rows of some files: row n of the table is row n of the index. */
@@ -45,8 +41,11 @@ export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
       signal.throwIfAborted();
       const read = readLine(line.text, options);
       if ('problem' in read) {
-        if (strict && read.malformed) throw new Error(malformed({ name, line, ...read }));
-        problems.add(`${name}, line ${line.number} is skipped: ${read.problem}`);
+        const { problem } = read;
+        // Upstream's text.
+        if (strict && read.malformed)
+          throw new Error(`Malformed JSON in '${name}' at line ${line.number}: ${problem}`);
+        problems.add(`${name}, line ${line.number} is skipped: ${problem}`);
         continue;
       }
       table.add(read.row);
@@ -59,16 +58,6 @@ export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
   return { table, index, labels };
 }
 
-interface Malformed {
-  name: string;
-  line: FileLine;
-  problem: string;
-}
-
-/** Upstream's text. */
-const malformed = ({ name, line, problem }: Malformed): string =>
-  `Malformed JSON in '${name}' at line ${line.number}: ${problem}`;
-
 type ReadLine =
   | { row: RolloutCells; agent: string | null; members: Members }
   | { problem: string; malformed: boolean };
@@ -77,21 +66,14 @@ function readLine(
   text: string,
   { results, only }: Pick<ReadRowsOptions, 'results' | 'only'>,
 ): ReadLine {
-  if (text.trim() === '') return { problem: 'it is blank', malformed: false };
-  let members: Members | null;
-  try {
-    JSON.parse(text);
-    members = membersOf(text);
-  } catch (error) {
-    return { problem: whyNoJson(text, error), malformed: true };
-  }
-  if (members === null) return { problem: 'expected an object', malformed: true };
+  const members = lineMembers(text);
+  if (typeof members === 'string') return { problem: members, malformed: members !== BLANK };
   const key = rowKeyOf(members);
   if (key === null) {
     const problem = 'expected integers as `_ng_task_index` and `_ng_rollout_index`';
     return { problem, malformed: true };
   }
-  if (results && isFailure(members)) {
+  if (results && placeOf(members) !== 'main') {
     return { problem: 'it is a failure, which has no reward', malformed: false };
   }
   if (only?.has(rolloutName(key)) === false) {
@@ -102,7 +84,19 @@ function readLine(
   return { row, agent: agentOf(members), members };
 }
 
-function isFailure(members: Members): boolean {
-  const failure = members.get(FAILURE_CLASS) ?? 'null';
-  return failure !== 'null' || members.get(NO_PERSIST) === 'true';
+/** How many problems are reported in full. */
+const SAID = 10;
+
+/** A broken file has as many problems as lines: the first ones are reported one by one, then their number. */
+export function createProblemList(kind: string, report: (line: string) => void) {
+  let count = 0;
+  return {
+    add: (text: string): void => {
+      count += 1;
+      if (count <= SAID) report(text);
+    },
+    end: (): void => {
+      if (count > SAID) report(`${count - SAID} more ${kind}`);
+    },
+  };
 }

@@ -1,4 +1,5 @@
-import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../../keys.js';
+import { numberIn } from '../../json/exact.js';
+import { ROLLOUT_INDEX, TASK_INDEX } from '../../keys.js';
 import type { RowKey } from '../../row.js';
 import { membersOf, type Members } from '../../../src/platform/json/members.js';
 
@@ -73,12 +74,11 @@ export function usageOf(members: Members): Members | null {
 }
 
 function cellOf(text: string, { name, usage }: Pick<Cell, 'name' | 'usage'>): Cell {
-  const isBoolean = text === 'true' || text === 'false';
-  const value = isBoolean ? Number(text === 'true') : isNumber(text) ? Number(text) : Number.NaN;
-  const whole = isBoolean || (!Number.isNaN(value) && !/[.eE]/.test(text));
-  const isReward = name === 'reward' && !usage;
+  const number = numberIn(text);
+  const value = number ?? Number.NaN;
+  const whole = number !== null && !/^-?\d.*[.eE]/.test(text);
   const isLarge = whole && !Number.isSafeInteger(value);
-  const isOdd = isReward && (isBoolean || Number.isNaN(value));
+  const isOdd = name === 'reward' && !usage && !/^-?\d/.test(text);
   // A single object literal shape, because a million results have ten million of these.
   return {
     name,
@@ -89,28 +89,4 @@ function cellOf(text: string, { name, usage }: Pick<Cell, 'name' | 'usage'>): Ce
     counts: true,
     shown: true,
   };
-}
-
-const isNumber = (text: string): boolean => {
-  const first = text.charCodeAt(0);
-  return first === 0x2d || (first >= 0x30 && first <= 0x39);
-};
-
-/** Its two index keys; null if one is missing, or is not an integer that a double holds. */
-export function rowKeyOf(members: Members): RowKey | null {
-  const task = indexOf(members.get(TASK_INDEX));
-  const rollout = indexOf(members.get(ROLLOUT_INDEX));
-  return task === null || rollout === null ? null : { task, rollout };
-}
-
-function indexOf(text: string | undefined): number | null {
-  if (text === undefined || !/^-?\d+$/.test(text)) return null;
-  const value = Number(text);
-  return Number.isSafeInteger(value) ? value : null;
-}
-
-/** `agent_ref.name`; null if it has none. */
-export function agentOf(members: Members): string | null {
-  const name: unknown = JSON.parse(membersOf(members.get(AGENT_REF) ?? '')?.get('name') ?? 'null');
-  return typeof name === 'string' && name !== '' ? name : null;
 }

@@ -1,5 +1,5 @@
 import type { RowKey } from '../../row.js';
-import { growingBytes, growingDoubles, growingIntegers } from './growing-array.js';
+import { createNumbering, growingBytes, growingDoubles, growingIntegers } from './growing-array.js';
 import type { Cell, RolloutCells } from './rollout-cells.js';
 
 /**
@@ -42,20 +42,12 @@ export function createRolloutTable(): RolloutTable {
   const values = growingDoubles();
   const flags = growingBytes();
   const texts = new Map<number, string>();
-  const names: string[] = [];
-  const columnOf = new Map<string, number>();
-
-  const column = (name: string): number => {
-    const known = columnOf.get(name);
-    if (known !== undefined) return known;
-    columnOf.set(name, names.length);
-    return names.push(name) - 1;
-  };
+  const names = createNumbering<string>();
   return {
     get size() {
       return tasks.length;
     },
-    names,
+    names: names.all,
     add: ({ key, cells }) => {
       tasks.push(key.task);
       rollouts.push(key.rollout);
@@ -63,7 +55,7 @@ export function createRolloutTable(): RolloutTable {
       for (const cell of cells) {
         // A copy: a substring would keep the whole line.
         if (cell.text !== null) texts.set(columns.length, Buffer.from(cell.text).toString());
-        columns.push(column(cell.name));
+        columns.push(names.of(cell.name));
         values.push(cell.value);
         flags.push(flagsOf(cell));
       }

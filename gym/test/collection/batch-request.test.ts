@@ -73,7 +73,7 @@ test('a samples file has one line a row, also where a row holds line separators'
   const request = BatchRequest.parse(
     requestOf({
       batch_id: 'b-1',
-      num_samples_in_parallel: 0,
+      num_samples_in_parallel: null,
       rollout_timeout: '7d',
       output: '/out.jsonl',
     }),
@@ -84,7 +84,7 @@ test('a samples file has one line a row, also where a row holds line separators'
 });
 
 test('no limit of upstream’s is a large one here', () => {
-  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [1024, 1024, 1, 1000]);
+  assert.deepEqual([null, 1, 1000].map(inFlight), [1024, 1, 1000]);
 });
 
 test('the smaller of two limits holds, and none is no limit', () => {
@@ -98,16 +98,11 @@ test('what no limit means is said, and that one worker plays fewer rows', () => 
   const cut =
     /^num_samples_in_parallel is unlimited: 1024 of 5000 rows at once, .*\+num_samples_in_parallel=N for more$/;
   const hint = /^A worker plays at most 256 rows at once: for more of them, /;
-  for (const parallel of [null, 0]) {
-    const [first = '', second = '', ...more] = aboutParallel(parallel, {
-      rows: 5000,
-      isLocal: false,
-    });
-    assert.match(first, cut);
-    assert.match(second, hint);
-    assert.deepEqual(more, []);
-    assert.deepEqual(aboutParallel(parallel, { rows: 200, isLocal: true }), []);
-  }
+  const [first = '', second = '', ...more] = aboutParallel(null, { rows: 5000, isLocal: false });
+  assert.match(first, cut);
+  assert.match(second, hint);
+  assert.deepEqual(more, []);
+  assert.deepEqual(aboutParallel(null, { rows: 200, isLocal: true }), []);
   assert.deepEqual(aboutParallel(64, { rows: 5000, isLocal: true }), [
     'Querying with 64 concurrent requests',
   ]);

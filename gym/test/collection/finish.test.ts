@@ -58,7 +58,7 @@ async function said(
     replace: false,
   };
   const tally = { total: rows, done: rows, failed, unpersisted: 0, cached: 0, agents: new Map() };
-  const played: Played = { ended: 'closed', failure: null, tally, missing: [], unwritten: [] };
+  const played: Played = { ended: 'closed', failure: null, tally, missing: [] };
   const heard: string[] = [];
   const screen = createScreen({ write: (line) => heard.push(line), on: () => 0, off: () => 0 }, {});
   await finish(over ? null : played, {

@@ -7,7 +7,8 @@ import { membersOf, objectText } from '../../../src/platform/json/members.js';
 import { sortedRows, type Keyed } from '../../metrics/statistics/key-order.js';
 import type { Entries } from '../../metrics/statistics/describe.js';
 import { createProfiler, keyMetrics } from '../../metrics/profile.js';
-import { cellsOf, rowKeyOf } from '../../metrics/table/rollout-cells.js';
+import { cellsOf } from '../../metrics/table/rollout-cells.js';
+import { rowKeyOf } from '../../row.js';
 import { createRolloutTable, type RolloutTable } from '../../metrics/table/rollout-table.js';
 import {
   formatJson,

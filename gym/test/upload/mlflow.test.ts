@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import type { Scalar } from '../../upload/exporter.js';
 import { mlflowName } from '../../upload/mlflow.js';
 import type { UploadContext } from '../../upload/upload.js';
-import { exportedResults, scalarsOf, uploadOf } from '../../upload/upload.js';
+import { addScalars } from '../../metrics/aggregate.js';
+import { exportedResults, uploadOf } from '../../upload/upload.js';
 import type { JsonObject } from '../../json/exact.js';
 import { parseJson } from '../../json/exact.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
@@ -45,7 +46,8 @@ describe('an upload to MLflow', () => {
   test('is one run with configuration, metrics and results, and ends', async (t) => {
     const agent_metrics =
       '{"mean/reward":0.5,"pass@2/reward":100.0,"name":"x","per_sample_aggregate":{"reward":[50.0]},"none":null}';
-    const metrics = scalarsOf('ag', { agent_metrics, key_metrics: '{"mean/reward":0.5}' });
+    const metrics = new Map<string, Scalar>();
+    addScalars(metrics, { agent: 'ag', agent_metrics, key_metrics: '{"mean/reward":0.5}' });
     const { runs, files, params, tags, said, ...found } = await uploaded(t, { metrics });
     assert.deepEqual(runs, [
       { run_id: 'r1', status: 'FINISHED', experiment_id: '7', run_name: 'first' },

@@ -5,7 +5,9 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { install, python, skip } from '../../../test/harness/python-package.js';
-import { exportedResults, scalarsOf, uploadOf } from '../../upload/upload.js';
+import { addScalars } from '../../metrics/aggregate.js';
+import type { Scalar } from '../../upload/exporter.js';
+import { exportedResults, uploadOf } from '../../upload/upload.js';
 import type { JsonObject } from '../../json/exact.js';
 import { parseJson } from '../../json/exact.js';
 import { UPLOADED, writeResults } from './results.js';
@@ -89,7 +91,9 @@ describe('an upload to W&B', { skip }, () => {
     await upload.rollouts(() => exportedResults(file));
     const agent_metrics =
       '{"mean/reward":0.5,"pass@2/reward":100.0,"name":"x","per_sample_aggregate":{"reward":[50.0]},"none":null}';
-    await upload.metrics(scalarsOf('ag', { agent_metrics, key_metrics: '{"mean/reward":0.5}' }));
+    const scalars = new Map<string, Scalar>();
+    addScalars(scalars, { agent: 'ag', agent_metrics, key_metrics: '{"mean/reward":0.5}' });
+    await upload.metrics(scalars);
     await upload.close();
     assert.deepEqual(warnings(said), []);
     const runs = path.join(folder, 'results', 'wandb', 'wandb');
