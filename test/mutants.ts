@@ -157,7 +157,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'fewer logprobs than ids are taken',
-    file: 'src/generation/vllm/stream-assembler.ts',
+    file: 'src/generation/wire/stream-assembler.ts',
     find: `  const got = choice.logprobs?.token_logprobs ?? [];
   const count = choice.token_ids?.length ?? 0;
   if (got.length !== count) {`,
@@ -168,7 +168,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a request that just fits is taken for too long',
-    file: 'src/generation/vllm/generate.ts',
+    file: 'src/generation/wire/generate.ts',
     find: 'room < max_tokens ?',
     replace: 'room <= max_tokens ?',
     tests: ['generation/context-limit'],

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { completionBody } from '../../src/generation/vllm/completion-body.js';
 import { generateBody } from '../../src/generation/vllm/generate-wire.js';
-import { promptLogprobsBody } from '../../src/generation/vllm/prompt-logprobs.js';
+import { promptLogprobsBody } from '../../src/generation/vllm/questions.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { ENGINE_FIELDS, type Fate } from '../../src/model/engine-fields.js';
 import { lineOf } from '../../src/model/problems.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { limitNamed, roomIn } from '../../src/generation/vllm/generate.js';
+import { roomIn } from '../../src/generation/wire/generate.js';
 import { capture } from './captures.js';
 import {
   assertFault,
@@ -43,8 +43,6 @@ interface Refused {
 
 const VLLM_0_32 = (limit: number, prompt: string) =>
   `This model's maximum context length is ${limit} tokens. However, your prompt contains ${prompt} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.`;
-const VLLM_0_25 = (...[limit, prompt, completion]: Counts) =>
-  `This model's maximum context length is ${limit} tokens. However, you requested ${completion} output tokens and your prompt contains at least ${prompt} input tokens, for a total of at least ${prompt + completion} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`;
 type Counts = [limit: number, prompt: number, completion: number];
 const OPENAI = (...[limit, prompt, completion]: Counts) =>
   `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + completion} tokens (${prompt} in the messages, ${completion} in the completion). Please reduce the length of the messages or completion.`;
@@ -54,36 +52,29 @@ const SGLANG = (...[limit, prompt, completion]: Counts) =>
 // One case a line.
 // prettier-ignore
 const TABLE: Refused[] = [
-  // vLLM, by what it says itself.
-  { by: 'vLLM 0.32, capture 035', body: capture('035').raw, prompt: 600, becomes: 'full' },
-  { by: 'vLLM 0.32 in a stream, capture 036', body: capture('036').raw, prompt: 600, becomes: 'full' },
-  { by: 'vLLM 0.32, one token too many', body: nested(VLLM_0_32(512, 'at least 513')), prompt: 513, becomes: 'full' },
-  { by: 'vLLM 0.32, capture 039', body: capture('039').raw, prompt: 7, max_tokens: 600, becomes: { sent_again: 505 } },
-  { by: 'vLLM with output reserved', body: nested("This model's maximum context length is 512 tokens. However, you requested 13 output tokens and your prompt contains 500 input tokens, for a total of 513 tokens. Please reduce the length of the input prompt or the number of requested output tokens."), prompt: 500, max_tokens: 13, becomes: { sent_again: 12 } },
-  { by: 'vLLM with output reserved, which has counted only so far', body: nested(VLLM_0_25(8192, 8129, 64)), prompt: 8150, max_tokens: 64, becomes: { sent_again: 42 } },
-  { by: 'vLLM with output reserved, a full prompt of which it has counted a part', body: nested(VLLM_0_25(8192, 8129, 64)), prompt: 9000, max_tokens: 64, becomes: 'full' },
-  { by: 'a router that counts at least more than was sent', body: nested(VLLM_0_25(8192, 8129, 64)), prompt: 8000, max_tokens: 64, becomes: 'fault' },
-  { by: 'vLLM, max_model_len by its other name', body: nested('max_completion_tokens=600 cannot be greater than max_model_len=max_total_tokens=512. Please request fewer output tokens.'), prompt: 7, max_tokens: 600, becomes: { sent_again: 505 } },
+  // vLLM.
+  { by: 'vLLM 0.32, capture 035', body: capture('035').raw, prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'vLLM 0.32 in a stream, capture 036', body: capture('036').raw, prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'vLLM 0.32, one token too many', body: nested(VLLM_0_32(512, 'at least 513')), prompt: 513, listed: 512, becomes: 'full' },
+  { by: 'vLLM 0.32, capture 039', body: capture('039').raw, prompt: 7, max_tokens: 600, listed: 512, becomes: { sent_again: 505 } },
+  { by: 'vLLM with output reserved', body: nested("This model's maximum context length is 512 tokens. However, you requested 13 output tokens and your prompt contains 500 input tokens, for a total of 513 tokens. Please reduce the length of the input prompt or the number of requested output tokens."), prompt: 500, max_tokens: 13, listed: 512, becomes: { sent_again: 12 } },
+  { by: 'vLLM, max_model_len by its other name', body: nested('max_completion_tokens=600 cannot be greater than max_model_len=max_total_tokens=512. Please request fewer output tokens.'), prompt: 7, max_tokens: 600, listed: 512, becomes: { sent_again: 505 } },
   // Not as a 400.
-  { by: 'a gateway that says 413 in vLLM’s words', as: 413, body: nested(VLLM_0_32(512, '600')), prompt: 600, becomes: 'full' },
+  { by: 'a gateway that says 413 in vLLM’s words', as: 413, body: nested(VLLM_0_32(512, '600')), prompt: 600, listed: 512, becomes: 'full' },
   { by: 'a gateway that says 413 in its own words', as: 413, body: '<html>Request Entity Too Large</html>', prompt: 600, listed: 512, becomes: 'full' },
   { by: 'a proxy that says 413 of a request that fits', as: 413, body: '<html>Request Entity Too Large</html>', prompt: 100, listed: 512, becomes: 'fault' },
-  { by: 'vLLM inside the stream', as: 'an event', body: nested(VLLM_0_32(512, '600')), prompt: 600, becomes: 'full' },
-  { by: 'vLLM inside the stream, flat, with room left', as: 'an event', body: flat(OPENAI(8192, 8000, 512)), prompt: 8000, max_tokens: 512, becomes: { sent_again: 192 } },
+  { by: 'vLLM inside the stream', as: 'an event', body: nested(VLLM_0_32(512, '600')), prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'vLLM inside the stream, flat, with room left', as: 'an event', body: flat(OPENAI(8192, 8000, 512)), prompt: 8000, max_tokens: 512, listed: 8192, becomes: { sent_again: 192 } },
   { by: 'another refusal inside the stream', as: 'an event', body: nested('Out of range float values are not JSON compliant'), prompt: 600, becomes: 'fault' },
-  { by: 'vLLM, “requested 8512 tokens” with 192 of room left', body: flat(OPENAI(8192, 8000, 512)), prompt: 8000, max_tokens: 512, becomes: { sent_again: 192 } },
-  { by: 'vLLM, “You passed”', body: nested("You passed 8000 input tokens and requested 512 output tokens. However, the model's context length is only 8192 tokens, resulting in a maximum input length of 7680 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=8000)"), prompt: 8000, max_tokens: 512, becomes: { sent_again: 192 } },
-  { by: 'vLLM 0.10', body: nested("This model's maximum context length is 512 tokens. However, your request has 600 input tokens. Please reduce the length of the input messages."), prompt: 600, becomes: 'full' },
-  { by: 'vLLM 0.10, max_tokens', body: nested("'max_tokens' or 'max_completion_tokens' is too large: 600. This model's maximum context length is 512 tokens and your request has 7 input tokens (600 > 512 - 7). None"), prompt: 7, max_tokens: 600, becomes: { sent_again: 505 } },
-  { by: 'vLLM 0.9, a full prompt', body: flat(OPENAI(4096, 4096, 12)), prompt: 4096, max_tokens: 12, becomes: 'full' },
-  // vLLM, where only the list of models has the number.
+  { by: 'vLLM, “requested 8512 tokens” with 192 of room left', body: flat(OPENAI(8192, 8000, 512)), prompt: 8000, max_tokens: 512, listed: 8192, becomes: { sent_again: 192 } },
+  { by: 'vLLM 0.10', body: nested("This model's maximum context length is 512 tokens. However, your request has 600 input tokens. Please reduce the length of the input messages."), prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'vLLM 0.10, max_tokens', body: nested("'max_tokens' or 'max_completion_tokens' is too large: 600. This model's maximum context length is 512 tokens and your request has 7 input tokens (600 > 512 - 7). None"), prompt: 7, max_tokens: 600, listed: 512, becomes: { sent_again: 505 } },
+  // Where nothing in the words tells.
   { by: 'vLLM 0.32, capture 037', body: capture('037').raw, prompt: 512, listed: 512, max_tokens: 1, becomes: 'full' },
   { by: 'vLLM 0.32, capture 037, of a server that lists no limit', body: capture('037').raw, prompt: 512, max_tokens: 1, becomes: 'fault' },
-  { by: 'vLLM 0.4', body: flat('max_tokens must be at least 1, got -186.'), prompt: 698, listed: 512, becomes: 'full' },
-  // vLLM's words about another request than ours: nothing is known.
-  { by: 'a router that renders the prompt again', body: nested(VLLM_0_32(512, '600')), prompt: 7, becomes: 'fault' },
-  { by: 'a router that adds tokens of its own', body: flat(OPENAI(8192, 8010, 512)), prompt: 8000, max_tokens: 512, becomes: 'fault' },
-  { by: 'a limit that the request is within', body: nested(VLLM_0_32(512, '7')), prompt: 7, becomes: 'fault' },
+  // vLLM's words about a request that fits.
+  { by: 'a router that renders the prompt again', body: nested(VLLM_0_32(512, '600')), prompt: 7, listed: 512, becomes: 'fault' },
+  { by: 'a limit that the request is within', body: nested(VLLM_0_32(512, '7')), prompt: 7, listed: 512, becomes: 'fault' },
   { by: 'vLLM 0.32, capture 053, a max_tokens of 0', body: capture('053').raw, listed: 512, becomes: 'fault' },
   // Other engines: by their list of models.
   { by: 'SGLang, a full prompt', body: flat('Input length (600 tokens) exceeds the maximum allowed length (506 tokens). Use a shorter input or enable --allow-auto-truncate.'), prompt: 600, listed: 512, becomes: 'full' },
@@ -95,11 +86,6 @@ const TABLE: Refused[] = [
   { by: 'TensorRT-LLM that lists its limit', body: flat('The sum of prompt length (600.0), query length (0) should not exceed max_num_tokens (512)'), prompt: 600, listed: 512, becomes: 'full' },
   { by: 'llama-cpp-python', body: '{"error":{"message":"Requested tokens (817) exceed context window of 512","type":"internal_server_error","param":null,"code":null}}', prompt: 817, becomes: 'fault' },
   // Services, which list no limit.
-  { by: 'OpenAI, too many tokens', body: JSON.stringify({ error: { message: "This model's maximum context length is 4096 tokens. However, you requested 4118 tokens (3118 in the messages, 1000 in the completion). Please reduce the length of the messages or completion.", type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 3118, max_tokens: 1000, becomes: { sent_again: 978 } },
-  { by: 'OpenAI, a full prompt', body: JSON.stringify({ error: { message: "This model's maximum context length is 4097 tokens. However, your messages resulted in 4238 tokens. Please reduce the length of the messages.", type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 4238, becomes: 'fault' },
-  { by: 'Azure OpenAI, too many tokens', body: JSON.stringify({ error: { message: OPENAI(32768, 9969, 26000), type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 9969, max_tokens: 26000, becomes: { sent_again: 22799 } },
-  { by: 'Azure OpenAI’s completions, a full prompt', body: JSON.stringify({ error: { message: "This model's maximum context length is 2046 tokens, however you requested 3383 tokens (3383 in your prompt; 0 for the completion). Please reduce your prompt; or completion length.", type: 'invalid_request_error', param: null, code: null } }), prompt: 3383, becomes: 'fault' },
-  { by: 'Azure OpenAI, a limit of its answers', body: JSON.stringify({ error: { message: 'max_tokens is too large: 20000. This model supports at most 16384 completion tokens, whereas you provided 20000.', type: 'invalid_request_error', param: 'max_tokens', code: 'invalid_value' } }), max_tokens: 20000, becomes: 'fault' },
   { by: 'Together, which counts one token more', body: JSON.stringify({ error: { message: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`' } }), prompt: 2018, max_tokens: 30, becomes: 'fault' },
   { by: 'Fireworks, a full prompt', body: JSON.stringify({ error: { object: 'error', type: 'invalid_request_error', code: 'invalid_request_error', message: 'The prompt is too long: 33001, model maximum context length: 32767' } }), prompt: 33001, becomes: 'fault' },
   { by: 'Fireworks, max_tokens without a stream', body: JSON.stringify({ error: { message: 'Requests with max_tokens > 4096 must have stream=true', param: 'max_tokens', code: 'BAD_REQUEST', type: 'error' } }), max_tokens: 8192, becomes: 'fault' },
@@ -153,7 +139,10 @@ describe('a refusal', () => {
 
   test('of the second request is a fault, whatever it says: it is not sent a third time', async (t) => {
     const body = nested(OPENAI(8192, 8000, 512));
-    const { service, base_url, exchanges } = await fakeVllm(t, { [COMPLETIONS]: reply(400, body) });
+    const { service, base_url, exchanges } = await fakeVllm(t, {
+      [COMPLETIONS]: reply(400, body),
+      [MODELS]: listOf(8192),
+    });
     const prompt_ids = Array.from({ length: 8000 }, () => 5);
     const request = { ...REQUEST, prompt_ids, max_tokens: 512 };
     const generation = service.generate(request, { signal: untilAborted(), ...collector() });
@@ -162,7 +151,8 @@ describe('a refusal', () => {
       message: /400 This model's maximum/,
       at: base_url,
     });
-    assert.deepEqual(exchanges.map(maxTokensOf), [512, 192]);
+    const sent = exchanges.filter(({ route }) => route === COMPLETIONS);
+    assert.deepEqual(sent.map(maxTokensOf), [512, 192]);
   });
 
   test('is asked about again where the list of models is away for a moment', async (t) => {
@@ -208,20 +198,14 @@ function answering({ body, response }: Exchange): void {
   response.end(`data: ${JSON.stringify({ choices: [choice], usage })}\n\ndata: [DONE]\n\n`);
 }
 
-test('whatever counts a refusal names, only those of the request itself name a limit', () => {
+test('a limit leaves room for an answer, or is not why a request was refused', () => {
   const count = fc.integer({ min: 1, max: 20_000 });
   fc.assert(
-    fc.property(
-      fc.tuple(count, count, count, count),
-      ([limit, prompt_tokens, max_tokens, told]) => {
-        const sent = { prompt_tokens, max_tokens };
-        const named = limitNamed(OPENAI(limit, told, max_tokens), sent);
-        assert.equal(named, told === prompt_tokens ? limit : null);
-        const room = roomIn(limit, sent);
-        assert.equal(room === null, prompt_tokens + max_tokens <= limit);
-        if (room !== null) assert.ok(room === 0 ? prompt_tokens >= limit : room < max_tokens);
-      },
-    ),
+    fc.property(fc.tuple(count, count, count), ([limit, prompt_tokens, max_tokens]) => {
+      const room = roomIn(limit, { prompt_tokens, max_tokens });
+      assert.equal(room === null, prompt_tokens + max_tokens <= limit);
+      if (room !== null) assert.ok(room === 0 ? prompt_tokens >= limit : room < max_tokens);
+    }),
   );
 });
 

@@ -10,7 +10,7 @@ import {
   assemble,
   assembleKnown,
   startStream,
-} from '../../src/generation/vllm/stream-assembler.js';
+} from '../../src/generation/wire/stream-assembler.js';
 import type { StreamBounds } from '../../src/platform/http/event-stream.js';
 import { processorTime_ms } from '../harness/processor-time.js';
 import { capture, counted, streamCaptures } from './captures.js';

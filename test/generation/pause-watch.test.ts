@@ -62,7 +62,7 @@ describe('the end of a pause', () => {
     await settled();
     assert.deepEqual(gone, ['-one: cancelled']);
     await clock.pass(10_000);
-    assert.deepEqual([questions.length, clock.timers()], [0, 0]);
+    assert.deepEqual([questions.length, clock.timers()], [1, 0]);
   });
 
   test('is not awaited by a caller that was cancelled before', async () => {

@@ -6,7 +6,7 @@ import {
   finishStream,
   startStream,
   type SentRequest,
-} from '../../src/generation/vllm/stream-assembler.js';
+} from '../../src/generation/wire/stream-assembler.js';
 import type { Finish } from '../../src/model/journal.js';
 import { Fault, type FaultType } from '../../src/model/faults.js';
 import {

@@ -5,7 +5,7 @@ import {
   finishStream,
   startStream,
   type SentRequest,
-} from '../../src/generation/vllm/stream-assembler.js';
+} from '../../src/generation/wire/stream-assembler.js';
 import { Fault, type FaultType } from '../../src/model/faults.js';
 
 const SENT: SentRequest = {

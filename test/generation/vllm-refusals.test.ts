@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { APIConnectionTimeoutError } from 'openai';
-import { wireFault } from '../../src/generation/vllm/wire-faults.js';
+import { wireFault } from '../../src/generation/wire/wire-faults.js';
 import type { FaultType } from '../../src/model/faults.js';
 import {
   assertFault,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startWatchdog } from '../../src/generation/vllm/watchdog.js';
+import { startWatchdog } from '../../src/generation/wire/watchdog.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const LIMIT_MS = 400;

@@ -3,6 +3,7 @@ import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { orAborted } from '../../platform/waits/abort.js';
+import { shared } from '../../platform/waits/shared.js';
 import type {
   GenerationService,
   LogprobsModeOf,
@@ -206,36 +207,14 @@ export function createPauseWatch({
   isPaused: () => Promise<boolean>;
   clock: Clock;
 }): PauseOver {
-  const waiting = new Set<() => void>();
-  let isAsking = false;
-
-  const askLater = (): void => {
-    isAsking = waiting.size > 0;
-    if (isAsking) clock.after(ASK_EVERY_MS, () => void ask());
-  };
-  const ask = async (): Promise<void> => {
-    // An answer only applies to those that waited when the question was sent.
-    const asking = [...waiting];
-    if (asking.length > 0 && !(await isPaused())) {
-      for (const goOn of asking) {
-        waiting.delete(goOn);
-        goOn();
-      }
-    }
-    askLater();
-  };
+  // An answer only applies to those that waited when the question was sent.
+  const askLater = shared(async () => {
+    await new Promise<void>((resolve) => clock.after(ASK_EVERY_MS, resolve));
+    return await isPaused();
+  });
   return async (signal) => {
     signal.throwIfAborted();
-    let goOn = (): void => undefined;
-    const over = new Promise<void>((resolve) => {
-      goOn = resolve;
-    });
-    waiting.add(goOn);
-    if (!isAsking) askLater();
-    try {
-      await orAborted(over, signal);
-    } finally {
-      waiting.delete(goOn);
-    }
+    let isOver = false;
+    while (!isOver) isOver = !(await orAborted(askLater(), signal));
   };
 }

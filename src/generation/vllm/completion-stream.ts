@@ -4,16 +4,25 @@ import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { dataOf, readEvents } from '../../platform/http/event-stream.js';
 import type { Passage } from '../../platform/http/skipped.js';
 import { asCompletionChunk } from './generate-wire.js';
-import type { KnownTokens, WireName } from './known-events.js';
+import type { WireName } from './known-events.js';
 import { knownIn } from './known-events.js';
-import { flatError } from './wire-faults.js';
+import type { GenerationRequest } from '../generation-service.js';
+import type { Arrivals } from '../wire/stream-assembler.js';
+import { flatError } from '../wire/wire-faults.js';
 
-/** What comes of a stream. What these throw ends the reading. */
-export interface Arrivals {
-  /** Tokens of an event in the usual shape. */
-  tokens: (tokens: KnownTokens) => void;
-  /** Any other event, parsed, in the shape of completions. */
-  chunk: (chunk: unknown) => void;
+/**
+ * A token takes some 350 bytes on the wire, an id of a prompt's echo 7, a proxy's keep-alive comment 20. A stream of
+ * ten times as much is no generation.
+ */
+const STREAM_BYTES = { token: 4096, prompt_id: 32, others: 2 ** 20 } as const;
+
+export function boundsOf(
+  { max_tokens, prompt_ids }: GenerationRequest,
+  max_answer_bytes: number,
+): StreamBounds {
+  const { token, prompt_id, others } = STREAM_BYTES;
+  const max_bytes = max_tokens * token + prompt_ids.length * prompt_id + others;
+  return { max_bytes, max_event_bytes: Math.min(max_bytes, max_answer_bytes) };
 }
 
 /**

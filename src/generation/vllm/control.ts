@@ -2,20 +2,17 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { Allowed } from '../../platform/http/allowed.js';
 import { orAborted } from '../../platform/waits/abort.js';
-import { listOf } from '../../model/untrusted.js';
 import { probeLogprobsMode } from '../logprobs-probe.js';
-import type { Bound, Examination, WeightControl } from '../weight-control.js';
-import type { Ask, ServerQuestion } from './ask.js';
-import { createAsk } from './ask.js';
-import type { Http, HttpOptions } from './http.js';
-import { createHttp } from './http.js';
-import { engineSettings } from './engine-settings.js';
-import { asOne, createAskAnew, identify, processSign } from './identify.js';
-import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
-import { ModelName, read, refusalOf, routeMissing, WeightLabel, jsonOf } from './replies.js';
+import type { Bound, WeightControl } from '../weight-control.js';
+import type { Ask } from '../wire/ask.js';
+import { createAsk, read, refusalOf, routeMissing } from '../wire/ask.js';
+import type { Calls, HttpOptions } from '../wire/http.js';
+import { createCalls } from '../wire/http.js';
+import { protocolFault, refusalFault } from '../wire/wire-faults.js';
+import type { Asked } from './identify.js';
+import { asOne, engineSettings, identify, processSign } from './identify.js';
+import { isAsleep, Label, promptLogprobs, servedModels, WhetherPaused } from './questions.js';
 import { createVllmService } from './vllm-service.js';
-import { protocolFault, refusalFault } from './wire-faults.js';
-import { saysAwake } from './sleep-state.js';
 
 /** vLLM's development mode (captures 140 to 189): routes that change the weights of a running server. */
 
@@ -36,125 +33,39 @@ export interface VllmControlOptions {
 const Paused = z.object({ status: z.literal('paused') });
 const Resumed = z.object({ status: z.literal('resumed') });
 const IsRunning = z.object({ is_paused: z.literal(false, 'expected false after /resume') });
-const WhetherPaused = z.object({ is_paused: z.boolean() });
 const WorldSize = z.object({ world_size: z.int().positive() });
 const Done = z.object({ success: z.literal(true, 'expected true') });
 /** One result for each worker of the engine (captures 173, 187). */
 const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
-const Label = z.object({ weight_version: WeightLabel });
-const Models = z.object({ data: listOf(z.object({ id: ModelName })) });
-/**
- * Routes that an update needs. A GET to a route that accepts only POST gives 405 if the route exists, and 404 if not.
- */
+
 const NEEDED = ['/is_paused', '/pause', '/resume', '/collective_rpc'];
 const CACHE_ROUTE = '/reset_prefix_cache';
+/** Of an engine that leaves its memory to others for a while (vLLM: `--enable-sleep-mode`). */
+const SLEEP_ROUTES = ['/sleep', '/wake_up'];
+const LOAD_ADAPTER = '/v1/load_lora_adapter';
+const UNLOAD_ADAPTER = '/v1/unload_lora_adapter';
 
 export function createVllmControl(options: VllmControlOptions): WeightControl {
-  const { replica, control_url } = options;
-  const { engine, control } = connectionsOf(options);
-  const toEngine = createAsk(engine, replica);
-  const { ask, raw } = createAsk(control, replica);
-  const sleeping = sleepCalls({ replica, control: raw, engine: toEngine.raw });
-  const { close: closeQuestions, ...questions } = createQuestions(options, engine);
+  const { replica } = options;
+  const connections = connectionsOf(options);
+  const { engine, control, anew, http } = connections;
+  const { ask, order, raw } = control;
   const said = async (bound: Bound): Promise<string | null> => {
-    const reply = await raw('GET /weight_info', bound);
+    const call = 'GET /weight_info';
+    const reply = await raw(call, bound);
     if (reply.status === 404) return null;
-    return read(Label, { reply, site: { replica, call: 'GET /weight_info' } }).weight_version;
-  };
-  const order = async (
-    call: string,
-    { schema, ...given }: ServerQuestion<unknown>,
-  ): Promise<void> => {
-    await ask(`POST ${call}`, { schema, ...given });
+    return read(Label, { reply, site: { replica, call } }).weight_version;
   };
   return {
     replica,
-    control_url: control_url ?? replica.replace(/\/v1$/, ''),
-    ...questions,
-    ...sleeping,
-    examine: (needs, bound) => examine(needs, { toEngine, raw, bound, replica, ...sleeping }),
-    pause: ({ mode, cache }, bound) =>
-      order(`/pause?mode=${mode}&clear_cache=${cache === 'reset'}`, { schema: Paused, ...bound }),
-    cutOff: (bound) => order('/pause?mode=abort&clear_cache=false', { schema: Paused, ...bound }),
-    load: ({ path }, bound) => {
-      const body = { method: 'reload_weights', kwargs: { weights_path: path } };
-      return order('/collective_rpc', { schema: Loaded, body, ...bound });
+    control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
+    identify: async ({ model }, bound) => {
+      await asOne(anew, { starts: true, ...bound });
+      return await identify({ replica, engine }, { model, ...bound });
     },
-    label: async (wanted, bound) => {
-      if ((await said(bound)) === null) return;
-      const body = { new_version: wanted };
-      await order('/update_weight_version', { schema: Done, body, ...bound });
-      const got = await said(bound);
-      if (got !== wanted) throw anotherLabel(replica, { wanted, got });
-    },
-    said,
-    resetCache: (bound) =>
-      order(`${CACHE_ROUTE}?reset_running_requests=true`, { schema: Done, ...bound }),
-    resume: async (bound) => {
-      await order('/resume', { schema: Resumed, ...bound });
-      await ask('GET /is_paused', { schema: IsRunning, ...bound });
-    },
-    ...transferCalls({ replica, ask, raw }),
-    settings: (bound) => engineSettings({ engine: toEngine.raw, control: raw }, bound),
-    ...adapterCalls({ replica, ...toEngine }),
-    promptLogprobs: async (prompt_ids, { adapter, ...bound }) => {
-      const model = adapter ?? options.model ?? (await firstModel(toEngine, bound));
-      return await promptLogprobs(toEngine, { model, prompt_ids, bound, replica });
-    },
-    close: async () => {
-      await Promise.all([engine.close(), control.close(), closeQuestions()]);
-    },
-  };
-}
-
-/** To the engine, and to where its weights are changed. */
-function connectionsOf({
-  replica,
-  control_url,
-  api_key,
-  control_api_key,
-  answers,
-  lookupFor,
-}: VllmControlOptions) {
-  const httpAt = (base_url: string, key: string | null): Http =>
-    createHttp({
-      base_url,
-      api_key: key,
-      ...(answers !== undefined && { answers }),
-      ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
-    });
-  return {
-    engine: httpAt(replica, api_key),
-    control: httpAt(control_url ?? replica, control_api_key ?? api_key),
-  };
-}
-
-const anotherLabel = (
-  replica: string,
-  { wanted, got }: { wanted: string; got: string | null },
-): Error => {
-  const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
-  return protocolFault(what, { replica, call: 'GET /weight_info' });
-};
-
-/** What joining needs beside the calls of an update. */
-function createQuestions(
-  { replica, api_key, control_url, control_api_key, lookupFor }: VllmControlOptions,
-  { call }: Pick<Http, 'call'>,
-): Pick<WeightControl, 'identify' | 'asOne' | 'processSign' | 'logprobsMode' | 'close'> {
-  const at = (base_url: string, key: string | null) => ({
-    base_url,
-    api_key: key,
-    ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
-  });
-  const http = at(replica, api_key);
-  const engine = createAskAnew(http);
-  const control = createAskAnew(at(control_url ?? replica, control_api_key ?? api_key));
-  const questions = { replica, askEngine: engine.ask, askControl: control.ask };
-  return {
-    identify: (given, bound) => identify(given, { engine: { ...questions, call }, bound }),
-    processSign: (bound) => processSign(questions, bound),
-    asOne: ({ starts }, bound) => asOne(questions, { starts, bound }),
+    asOne: ({ starts }, bound) => asOne(anew, { starts, ...bound }),
+    processSign: (bound) => processSign(anew, bound),
+    settings: (bound) => engineSettings({ engine, control }, bound),
     logprobsMode: async (model, { within_ms, signal }) => {
       const timeouts = { first_token_timeout_ms: within_ms, idle_timeout_ms: within_ms };
       const service = createVllmService({ ...http, ...timeouts });
@@ -164,8 +75,89 @@ function createQuestions(
         await service.close();
       }
     },
+    examine: examiner({ replica, engine, control }),
+    pause: ({ mode, cache }, bound) =>
+      order(`POST /pause?mode=${mode}&clear_cache=${cache === 'reset'}`, {
+        schema: Paused,
+        ...bound,
+      }),
+    cutOff: (bound) =>
+      order('POST /pause?mode=abort&clear_cache=false', { schema: Paused, ...bound }),
+    load: ({ path }, bound) => {
+      const body = { method: 'reload_weights', kwargs: { weights_path: path } };
+      return order('POST /collective_rpc', { schema: Loaded, body, ...bound });
+    },
+    label: async (wanted, bound) => {
+      if ((await said(bound)) === null) return;
+      const body = { new_version: wanted };
+      await order('POST /update_weight_version', { schema: Done, body, ...bound });
+      const got = await said(bound);
+      if (got === wanted) return;
+      const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
+      throw protocolFault(what, { replica, call: 'GET /weight_info' });
+    },
+    said,
+    resetCache: (bound) =>
+      order(`POST ${CACHE_ROUTE}?reset_running_requests=true`, { schema: Done, ...bound }),
+    resume: async (bound) => {
+      await order('POST /resume', { schema: Resumed, ...bound });
+      await order('GET /is_paused', { schema: IsRunning, ...bound });
+    },
+    paused: async (bound) =>
+      (await ask('GET /is_paused', { schema: WhetherPaused, ...bound })).is_paused,
+    isUp: async (bound) => (await raw('GET /health', bound)).status === 200,
+    ...transferCalls({ replica, raw }),
+    ...adapterCalls(engine),
+    promptLogprobs: async (prompt_ids, { adapter, ...bound }) => {
+      const model = adapter ?? options.model ?? (await servedModels(engine, bound))[0]?.id ?? '';
+      return await promptLogprobs({ ...engine, replica }, { model, prompt_ids, ...bound });
+    },
+    // The bodies of both differ from one version to the next.
+    sleep: (level, bound) => order(`POST /sleep?level=${level}&mode=abort`, bound),
+    wakeUp: (tag, bound) => order(`POST /wake_up${tag === null ? '' : `?tags=${tag}`}`, bound),
+    isAsleep: (bound) => isAsleep({ engine, control }, bound),
+    close: connections.close,
+  };
+}
+
+const METRICS_BYTES = 4 * 2 ** 20;
+
+/** To the engine, and to where its weights are changed; `anew`: on a connection of its own for each question. */
+function connectionsOf({
+  replica,
+  control_url,
+  api_key,
+  control_api_key,
+  answers,
+  lookupFor,
+}: VllmControlOptions) {
+  const at = (base_url: string, key: string | null): HttpOptions => ({
+    base_url,
+    api_key: key,
+    ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
+  });
+  const http = at(replica, api_key);
+  const controlled = at(control_url ?? replica, control_api_key ?? api_key);
+  const open: Calls[] = [];
+  // Belongs to no rollout.
+  const asking = (options: HttpOptions, how?: { keep_alive_ms: number }): Ask => {
+    const calls = createCalls(options, how);
+    open.push(calls);
+    return createAsk(calls, { replica, session_id: 'weights-probe' });
+  };
+  const kept = answers === undefined ? {} : { answers };
+  const fresh = { max_answer_bytes: METRICS_BYTES };
+  return {
+    http,
+    engine: asking({ ...http, ...kept }),
+    control: asking({ ...controlled, ...kept }),
+    anew: {
+      replica,
+      engine: asking({ ...http, ...fresh }, { keep_alive_ms: 0 }),
+      control: asking({ ...controlled, ...fresh }, { keep_alive_ms: 0 }),
+    },
     close: async () => {
-      await Promise.all([engine.close(), control.close()]);
+      await Promise.all(open.map((calls) => calls.close()));
     },
   };
 }
@@ -173,16 +165,9 @@ function createQuestions(
 /** What a transfer needs beside the calls of an update. */
 function transferCalls({
   replica,
-  ask,
   raw,
-}: Pick<WeightControl, 'replica'> & Ask): Pick<
-  WeightControl,
-  'paused' | 'isUp' | 'worldSize' | 'closeTransfer'
-> {
+}: Pick<Ask, 'raw'> & { replica: string }): Pick<WeightControl, 'worldSize' | 'closeTransfer'> {
   return {
-    paused: async (bound) =>
-      (await ask('GET /is_paused', { schema: WhetherPaused, ...bound })).is_paused,
-    isUp: async (bound) => (await raw('GET /health', bound)).status === 200,
     worldSize: async (bound) => {
       const call = 'GET /get_world_size?include_dp=true';
       const reply = await raw(call, bound);
@@ -200,39 +185,52 @@ function transferCalls({
   };
 }
 
-async function examine(
-  { cache, weights, sleep = null }: Parameters<WeightControl['examine']>[0],
-  {
-    toEngine,
-    raw,
-    bound,
-    replica,
-    isAsleep,
-  }: { toEngine: Ask; raw: Ask['raw']; bound: Bound; replica: string } & Pick<
-    WeightControl,
-    'isAsleep'
-  >,
-): Promise<Examination> {
-  await firstModel(toEngine, bound);
-  const has = async (path: string): Promise<boolean> => {
-    const reply = await raw(`GET ${path}`, bound);
+/** Adapters beside the weights of an engine (captures 223 to 234); they answer in plain text. */
+function adapterCalls(
+  engine: Ask,
+): Pick<WeightControl, 'adapters' | 'loadAdapter' | 'unloadAdapter'> {
+  return {
+    // An adapter has a parent (capture 227).
+    adapters: async (bound) =>
+      (await servedModels(engine, bound)).flatMap(({ id, parent }) => (parent == null ? [] : [id])),
+    loadAdapter: ({ name, path }, bound) =>
+      engine.order(`POST ${LOAD_ADAPTER}`, {
+        body: { lora_name: name, lora_path: path },
+        ...bound,
+      }),
+    // 404: it is not there.
+    unloadAdapter: (name, bound) =>
+      engine.order(`POST ${UNLOAD_ADAPTER}`, {
+        body: { lora_name: name },
+        done: [200, 404],
+        ...bound,
+      }),
+  };
+}
+
+function examiner({ replica, engine, control }: Asked): WeightControl['examine'] {
+  /** A GET to a route that accepts only POST gives 405 if the route exists, and 404 if not (capture 177). */
+  const has = async (path: string, bound: Bound): Promise<boolean> => {
+    const call = `GET ${path}`;
+    const reply = await (path.startsWith('/v1/') ? engine : control).raw(call, bound);
     const isRefused = reply.status === 401 || reply.status === 403 || reply.status >= 500;
-    if (isRefused) throw refusalFault(refusalOf(reply), { replica, call: `GET ${path}` });
+    if (isRefused) throw refusalFault(refusalOf(reply), { replica, call });
     return reply.status !== 404 && routeMissing(reply) === null;
   };
-  const lacks: string[] = [];
-  const isAdapter = weights?.kind === 'lora';
-  const needed = [
-    ...NEEDED,
-    ...(cache === 'reset' ? [CACHE_ROUTE] : []),
-    ...(sleep === null ? [] : SLEEP_ROUTES),
-  ];
-  for (const path of isAdapter ? ADAPTER_ROUTES : needed) {
-    const isThere = isAdapter ? hasAdapterRoute(toEngine, { path, bound, replica }) : has(path);
-    if (!(await isThere)) lacks.push(path);
-  }
-  if (sleep !== 'ours' && (await isAsleep(bound))) throw asleep(replica);
-  return { lacks, tells_label: await has('/weight_info') };
+  return async ({ cache, weights, sleep = null }, bound) => {
+    // Also shows whether the key is right.
+    await servedModels(engine, bound);
+    const needed = [
+      ...NEEDED,
+      ...(cache === 'reset' ? [CACHE_ROUTE] : []),
+      ...(sleep === null ? [] : SLEEP_ROUTES),
+    ];
+    const lacks: string[] = [];
+    for (const path of weights?.kind === 'lora' ? [LOAD_ADAPTER, UNLOAD_ADAPTER] : needed)
+      if (!(await has(path, bound))) lacks.push(path);
+    if (sleep !== 'ours' && (await isAsleep({ engine, control }, bound))) throw asleep(replica);
+    return { lacks, tells_label: await has('/weight_info', bound) };
+  };
 }
 
 /** An update while an engine is asleep breaks it. */
@@ -242,102 +240,3 @@ const asleep = (replica: string): Fault =>
     message: `${replica}: it is asleep (POST /sleep), and its weights cannot be changed before it is awake: POST /wake_up`,
     at: replica,
   });
-
-/** Also shows whether the key is right: vLLM's key covers paths below `/v1`. */
-async function firstModel({ ask }: Ask, bound: Bound): Promise<string> {
-  return (await ask('GET /v1/models', { schema: Models, ...bound })).data[0]?.id ?? '';
-}
-
-async function promptLogprobs(
-  { ask }: Ask,
-  {
-    model,
-    prompt_ids,
-    bound,
-    replica,
-  }: { model: string; prompt_ids: readonly number[]; bound: Bound; replica: string },
-): Promise<number[]> {
-  const body = promptLogprobsBody({ model, prompt_ids });
-  const reply = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
-  return logprobsOfPrompt(reply, { prompt_ids, site: { replica, call: 'POST /v1/completions' } });
-}
-
-/** An engine that leaves its memory to others for a while (vLLM: `--enable-sleep-mode`). */
-
-const SLEEP_ROUTES = ['/sleep', '/wake_up'];
-
-const IsSleeping = z.object({ is_sleeping: z.boolean() });
-
-function sleepCalls({
-  replica,
-  control,
-  engine,
-}: {
-  replica: string;
-  control: Ask['raw'];
-  engine: Ask['raw'];
-}): Pick<WeightControl, 'sleep' | 'wakeUp' | 'isAsleep'> {
-  /** The body differs from one version to the next. */
-  const order = async (call: string, bound: Bound): Promise<void> => {
-    const reply = await control(`POST ${call}`, bound);
-    if (reply.status !== 200)
-      throw refusalFault(refusalOf(reply), { replica, call: `POST ${call}` });
-  };
-  return {
-    sleep: (level, bound) => order(`/sleep?level=${level}&mode=abort`, bound),
-    wakeUp: (tag, bound) => order(tag === null ? '/wake_up' : `/wake_up?tags=${tag}`, bound),
-    isAsleep: async (bound) => {
-      const said = IsSleeping.safeParse(jsonOf(await control('GET /is_sleeping', bound)));
-      if (!said.success || !said.data.is_sleeping) return false;
-      return !saysAwake(await engine('GET /metrics', bound));
-    },
-  };
-}
-
-/** Adapters beside the weights of an engine (captures 223 to 234); they answer in plain text. */
-
-const LOAD = '/v1/load_lora_adapter';
-const UNLOAD = '/v1/unload_lora_adapter';
-const ADAPTER_ROUTES = [LOAD, UNLOAD];
-
-/** An adapter has a parent (capture 227). */
-const ModelsAndAdapters = z.object({
-  data: listOf(z.object({ id: ModelName, parent: ModelName.nullish() })),
-});
-
-function adapterCalls({
-  replica,
-  ask,
-  raw,
-}: Ask & { replica: string }): Pick<WeightControl, 'adapters' | 'loadAdapter' | 'unloadAdapter'> {
-  const order = async (
-    path: string,
-    { body, done, bound }: { body: object; done: readonly number[]; bound: Bound },
-  ): Promise<void> => {
-    const reply = await raw(`POST ${path}`, { ...bound, body });
-    if (!done.includes(reply.status))
-      throw refusalFault(refusalOf(reply), { replica, call: `POST ${path}` });
-  };
-  return {
-    adapters: async (bound) => {
-      const { data } = await ask('GET /v1/models', { schema: ModelsAndAdapters, ...bound });
-      return data.flatMap(({ id, parent }) => (parent == null ? [] : [id]));
-    },
-    loadAdapter: ({ name, path }, bound) =>
-      order(LOAD, { body: { lora_name: name, lora_path: path }, done: [200], bound }),
-    // 404: it is not there.
-    unloadAdapter: (name, bound) =>
-      order(UNLOAD, { body: { lora_name: name }, done: [200, 404], bound }),
-  };
-}
-
-/** A GET to a route that accepts only POST gives 405; without the route it is 404 (capture 177). */
-async function hasAdapterRoute(
-  { raw }: Ask,
-  { path, bound, replica }: { path: string; bound: Bound; replica: string },
-): Promise<boolean> {
-  const reply = await raw(`GET ${path}`, bound);
-  if (reply.status === 404 || routeMissing(reply) !== null) return false;
-  if (reply.status === 405) return true;
-  throw refusalFault(refusalOf(reply), { replica, call: `GET ${path}` });
-}

@@ -3,19 +3,16 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { EngineIdentity } from '../../model/policy/record.js';
 import { preview, previews } from '../../model/problems.js';
-import { listOf } from '../../model/untrusted.js';
-import { createHttpClient } from '../../platform/http/client.js';
-import { withDeadline } from '../../platform/waits/abort.js';
-import type { Bound } from '../weight-control.js';
-import type { Http, HttpOptions } from './http.js';
-import { jsonOf, ModelName, read, WeightLabel } from './replies.js';
-import { wireFault } from './wire-faults.js';
+import type { Ask } from '../wire/ask.js';
+import { jsonOf, read } from '../wire/ask.js';
+import type { HttpReply } from '../wire/http.js';
+import type { Bound, EngineSettings } from '../weight-control.js';
+import { labelIn, servedModels } from './questions.js';
 
-/** What an engine is, whatever its weights. It computes nothing for the answers. */
+/** What an engine is, whatever its weights, and how it was started. It computes nothing for the answers. */
 
 /** A balancer in front of several engines shows itself by different answers, each on a connection of its own. */
 const QUESTIONS = 8;
-const METRICS_BYTES = 4 * 2 ** 20;
 
 /** Texts that tokenizers and vocabularies take apart in different ways. */
 const TEXTS = [
@@ -30,52 +27,32 @@ const CHAT = [
   { role: 'user', content: 'three' },
 ];
 
-const Models = z.object({
-  data: listOf(z.object({ id: ModelName, max_model_len: z.int().nullish() })),
-});
 const Tokens = z.object({ tokens: z.array(z.int()) });
-const Label = z.object({ weight_version: WeightLabel });
-/** When the server's process began, among its metrics (capture 111). */
-const STARTED = /^process_start_time_seconds (\S{1,40})$/m;
 
-const WORKED = /^process_cpu_seconds_total (\S{1,40})$/m;
-
-/** One exchange on a connection of its own. */
-type AskAnew = (path: string, bound: Bound) => Promise<{ status: number; text: string }>;
-
-interface Questions {
+/** The engine, and where its weights are changed and have their label. */
+export interface Asked {
   replica: string;
-  askEngine: AskAnew;
-  /** Where its weights are changed, and have their label. */
-  askControl: AskAnew;
-}
-
-export interface Identifying extends Questions {
-  call: Http['call'];
+  engine: Ask;
+  control: Ask;
 }
 
 export async function identify(
-  { model: asked }: { model: string | null },
-  { engine, bound }: { engine: Identifying; bound: Bound },
+  { replica, engine }: Pick<Asked, 'replica' | 'engine'>,
+  { model: asked, ...bound }: Bound & { model: string | null },
 ): Promise<EngineIdentity> {
-  const { replica, call } = engine;
-  await asOne(engine, { starts: true, bound });
-  const { within_ms: timeout_ms, signal } = bound;
-  const site = (name: string) => ({ replica, call: name });
-  const listed = await call({ method: 'GET', path: '/v1/models', timeout_ms, signal });
-  const { data } = read(Models, { reply: listed, site: site('GET /v1/models') });
-  const found = data.find(({ id }) => id === (asked ?? data[0]?.id));
+  const models = await servedModels(engine, bound);
+  const found = models.find(({ id }) => id === (asked ?? models[0]?.id));
   if (found === undefined)
     throw rejected(
-      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(data.map(({ id }) => id)) || 'none'}`,
+      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(models.map(({ id }) => id))}`,
       replica,
     );
+  const call = 'POST /tokenize';
   const encode = async (text: object): Promise<number[] | null> => {
-    const body = { model: found.id, ...text };
-    const reply = await call({ method: 'POST', path: '/tokenize', body, timeout_ms, signal });
+    const reply = await engine.raw(call, { body: { model: found.id, ...text }, ...bound });
     // A model without a chat template.
     if ('messages' in text && reply.status === 400) return null;
-    return read(Tokens, { reply, site: site('POST /tokenize') }).tokens;
+    return read(Tokens, { reply, site: { replica, call } }).tokens;
   };
   const ids: (number[] | null)[] = [];
   for (const prompt of TEXTS) ids.push(await encode({ prompt, add_special_tokens: true }));
@@ -85,22 +62,26 @@ export async function identify(
   return { model: found.id, max_model_len, tokenizer, logprobs_mode: null };
 }
 
-/** The label of the one engine that answers; null: it has none. `starts`: also by when their processes began. */
+/** When the server's process began, among its metrics (capture 111). */
+const STARTED = /^process_start_time_seconds (\S{1,40})$/m;
+const WORKED = /^process_cpu_seconds_total (\S{1,40})$/m;
+
+const measuredIn = ({ status, text }: Pick<HttpReply, 'status' | 'text'>): string =>
+  status === 200 ? text : '';
+
+/**
+ * The label of the one engine that answers; null: it has none. Each question has a connection of its own. `starts`:
+ * also by when their processes began.
+ */
 export async function asOne(
-  { replica, askEngine, askControl }: Questions,
-  { starts: asks_starts, bound }: { starts: boolean; bound: Bound },
+  { replica, engine, control }: Asked,
+  { starts: asks_starts, ...bound }: Bound & { starts: boolean },
 ): Promise<string | null> {
   // One kind after the other: by turns, a balancer of two would give one of them to each engine.
-  const labels = await answersTo(async () => {
-    const said = Label.safeParse(
-      jsonOf({ ...(await askControl('/weight_info', bound)), header: () => null }),
-    );
-    return said.success ? said.data.weight_version : null;
-  });
+  const labels = await answersTo(async () => labelIn(await control.raw('GET /weight_info', bound)));
   const starts = await answersTo(async () => {
     if (!asks_starts) return null;
-    const { status, text } = await askEngine('/metrics', bound);
-    return (status === 200 ? STARTED.exec(text)?.[1] : undefined) ?? null;
+    return STARTED.exec(measuredIn(await engine.raw('GET /metrics', bound)))?.[1] ?? null;
   });
   if (labels.size === 1 && starts.size === 1) return [...labels][0] ?? null;
   const what =
@@ -118,52 +99,61 @@ const answersTo = async <T>(ask: () => Promise<T>): Promise<Set<T>> =>
 
 /** null: its metrics do not say. */
 export async function processSign(
-  { askEngine }: Pick<Questions, 'askEngine'>,
+  { engine }: Pick<Asked, 'engine'>,
   bound: Bound,
 ): Promise<{ started: string; cpu_s: number } | null> {
-  const { status, text } = await askEngine('/metrics', bound);
-  const [started, worked] = [STARTED, WORKED].map((one) => one.exec(text)?.[1]);
-  if (status !== 200 || started === undefined || worked === undefined) return null;
-  return { started, cpu_s: Number(worked) };
+  const measured = measuredIn(await engine.raw('GET /metrics', bound));
+  const [started, worked] = [STARTED, WORKED].map((one) => one.exec(measured)?.[1]);
+  return started === undefined || worked === undefined ? null : { started, cpu_s: Number(worked) };
 }
 
 const rejected = (what: string, replica: string): Fault =>
   new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
 
-/** One connection for each question. */
-export function createAskAnew({
-  base_url,
-  api_key,
-  lookup,
-}: Pick<HttpOptions, 'base_url' | 'api_key' | 'lookup'>): {
-  ask: AskAnew;
-  close: () => Promise<void>;
-} {
-  const client = createHttpClient({
-    connect_timeout_ms: 3000,
-    keep_alive_ms: 0,
-    ...(lookup !== undefined && { lookup }),
-  });
-  const root = base_url.replace(/\/v1$/, '');
-  const headers = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
-  const ask: AskAnew = async (path, { within_ms, signal }) => {
+const LONGEST = 200;
+const ServerInfo = z.object({
+  vllm_config: z.object({
+    weight_transfer_config: z.object({ backend: z.string().max(LONGEST) }).nullable(),
+    model_config: z.object({ enable_sleep_mode: z.boolean().nullish() }).nullish(),
+    lora_config: z.object({ max_loras: z.int().positive() }).nullish(),
+  }),
+});
+/** Among its metrics, in development mode or not. */
+const CACHE_DTYPE = /^vllm:cache_config_info\{[^}\n]*\bcache_dtype="(\w{1,40})"/m;
+/** Among them, once it has served something; where it has adapters. */
+const ADAPTER_PLACES = /^vllm:lora_requests_info\{[^}\n]*\bmax_lora="(\d{1,6})"/m;
+/** The first answer takes seconds: the server lists all installed packages for it. */
+const SERVER_INFO_MS = 5000;
+
+/** How it was started, as far as a transfer of weights and a sleep have to know. A server that fails to answer says nothing. */
+export async function engineSettings(
+  { engine, control }: Pick<Asked, 'engine' | 'control'>,
+  { within_ms, signal }: Bound,
+): Promise<EngineSettings> {
+  const asked = async (get: Promise<HttpReply>): Promise<HttpReply | null> => {
     try {
-      return await withDeadline(signal, {
-        ms: within_ms,
-        run: (bounded) =>
-          client.exchange({
-            method: 'GET',
-            url: `${root}${path}`,
-            headers,
-            timeout_ms: within_ms,
-            signal: bounded,
-            max_bytes: METRICS_BYTES,
-          }),
-      });
+      return await get;
     } catch (error) {
       signal.throwIfAborted();
-      throw wireFault(error, { replica: base_url, call: `GET ${path}` });
+      if (error instanceof Fault) return null;
+      throw error;
     }
   };
-  return { ask, close: client.close };
+  const soon = { within_ms: Math.min(SERVER_INFO_MS, within_ms), signal };
+  const [info, metrics] = await Promise.all([
+    asked(control.raw('GET /server_info?config_format=json', soon)),
+    asked(engine.raw('GET /metrics', { within_ms, signal })),
+  ]);
+  const measured = metrics === null ? '' : measuredIn(metrics);
+  const told = ServerInfo.safeParse(info === null ? undefined : jsonOf(info)).data?.vllm_config;
+  const places = ADAPTER_PLACES.exec(measured)?.[1];
+  return {
+    backend: told === undefined ? null : (told.weight_transfer_config?.backend ?? 'none'),
+    sleep_mode: told?.model_config?.enable_sleep_mode ?? null,
+    adapter_places:
+      told?.lora_config === null
+        ? 0
+        : (told?.lora_config?.max_loras ?? (places === undefined ? null : Number(places))),
+    cache_dtype: CACHE_DTYPE.exec(measured)?.[1] ?? null,
+  };
 }

@@ -1,5 +1,6 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import { isTokenId } from '../../model/token-id.js';
+import type { KnownTokens } from '../wire/stream-assembler.js';
 
 export type WireName = 'completions' | 'generate';
 
@@ -9,16 +10,6 @@ export type WireName = 'completions' | 'generate';
  * with all their members in their order, so nothing in them is repeated, missing, or of another type. Any other event is
  * left to the reader of JSON, which gives the same for these.
  */
-
-/** What such an event says. */
-export interface KnownTokens {
-  text: string;
-  token_ids: number[];
-  /** null: it has none. */
-  logprobs: number[] | null;
-  /** The tokens of prompt and answer, up to this event; null: it does not count. */
-  usage: { prompt_tokens: number; completion_tokens: number } | null;
-}
 
 /** JSON's grammar. Each loop has one way to match a text, so a search never goes back. */
 const CHARACTERS = String.raw`[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*`;

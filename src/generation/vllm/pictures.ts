@@ -6,10 +6,11 @@ import { listOf, TokenIds } from '../../model/untrusted.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import type { Chat, GenerationService, PictureRoute, Rendering } from '../generation-service.js';
 import { folded, mediaParts } from './folded.js';
-import type { Http, HttpReply } from './http.js';
-import { jsonOf, read, refusalOf } from './replies.js';
-import type { CallSite } from './wire-faults.js';
-import { protocolFault, refusalFault } from './wire-faults.js';
+import type { Ask } from '../wire/ask.js';
+import { jsonOf, read, refusalOf } from '../wire/ask.js';
+import type { HttpReply } from '../wire/http.js';
+import type { CallSite } from '../wire/wire-faults.js';
+import { protocolFault, refusalFault } from '../wire/wire-faults.js';
 
 /**
  * Pictures together with ids: `/inference/v1/generate` with `content_parts`. The engine wants the ids as its chat
@@ -18,9 +19,8 @@ import { protocolFault, refusalFault } from './wire-faults.js';
  * sent, and the engine gives back what it has made of it, which must be the journal's ids.
  */
 
-interface Deps {
+interface Deps extends Pick<Ask, 'raw'> {
   replica: string;
-  call: Http['call'];
   renamed: (message: Chat['messages'][number]) => Chat['messages'][number];
   renderTurn: GenerationService['renderTurn'];
   call_timeout_ms: number;
@@ -110,9 +110,9 @@ const movedBack = (places: readonly Place[], by: number): Place[] =>
 const siteOf = ({ replica }: Deps, path: string): CallSite => ({ replica, call: `POST ${path}` });
 
 const post = (
-  { call, call_timeout_ms: timeout_ms }: Deps,
-  asked: { path: string; body: object; signal: AbortSignal },
-): Promise<HttpReply> => call({ method: 'POST', timeout_ms, ...asked });
+  { raw, call_timeout_ms: within_ms }: Deps,
+  { path, ...asked }: { path: string; body: object; signal: AbortSignal },
+): Promise<HttpReply> => raw(`POST ${path}`, { within_ms, ...asked });
 
 /** The engine's tensors of the pictures are many times their size, and nobody reads them. */
 const renderBody = ({ messages, ...chat }: Chat, { renamed }: Deps): object => ({

@@ -7,12 +7,11 @@ import { writeJson } from '../../platform/json/kept.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { shared } from '../../platform/waits/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
-import type { Http, HttpReply } from './http.js';
-import { logprobsOfPrompt, PromptLogprobs, promptLogprobsBody } from './prompt-logprobs.js';
-import { jsonOf, ModelName, read, refusalOf, routeMissing, WeightLabel } from './replies.js';
-import { saysAwake } from './sleep-state.js';
-import type { CallSite } from './wire-faults.js';
-import { protocolFault, refusalFault, unavailableFault } from './wire-faults.js';
+import type { Bound } from '../weight-control.js';
+import type { Ask } from '../wire/ask.js';
+import { jsonOf, refusalOf, routeMissing } from '../wire/ask.js';
+import { protocolFault, refusalFault, unavailableFault } from '../wire/wire-faults.js';
+import * as vllm from './questions.js';
 
 /**
  * A server that accepts connections and never answers is reported within the 5 s in which a wait must become visible.
@@ -21,40 +20,13 @@ const CONTROL_TIMEOUT_MS = 3000;
 const PAUSE_QUESTION_TIMEOUT_MS = 5000;
 
 /** Captures 091, 093; the other fields are not needed. */
-const TokenizeReply = z.object({ tokens: TokenIds });
+const Tokenized = z.object({ tokens: TokenIds });
 /** Capture 098. */
-const DetokenizeReply = z.object({ prompt: z.string().transform((text) => text.toWellFormed()) });
-/** Adapters count. */
-const MAX_MODELS = 10_000;
+const Detokenized = z.object({ prompt: z.string().transform((text) => text.toWellFormed()) });
+const Version = z.object({ version: z.string().max(200) });
 
-/** An adapter has no `max_model_len` and names its base model (captures 102 and 227). */
-const ModelsReply = z.object({
-  data: z
-    .custom<unknown[]>(
-      (data) => !Array.isArray(data) || data.length <= MAX_MODELS,
-      `expected at most ${MAX_MODELS} models, got more`,
-    )
-    .pipe(
-      z
-        .array(
-          z.object({
-            id: ModelName,
-            parent: ModelName.nullish(),
-            max_model_len: z.number().nullish(),
-          }),
-        )
-        .min(1, 'expected at least one model'),
-    ),
-});
-const VersionReply = z.object({ version: z.string().max(200) });
-/** `GET /weight_info`, from vLLM 0.27 on, in development mode. */
-const WeightReply = z.object({ weight_version: WeightLabel });
-const PausedReply = z.object({ is_paused: z.boolean() });
-const SleepingReply = z.object({ is_sleeping: z.boolean() });
-
-interface ServerCallsDeps {
+interface Server extends Ask {
   replica: string;
-  call: Http['call'];
   /** For one rendering, encoding or decoding. */
   call_timeout_ms: number;
   role_map: Readonly<Record<string, string>>;
@@ -80,43 +52,56 @@ type ServerCalls = Pick<
   contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
 };
 
+const soon = (signal: AbortSignal): Bound => ({ within_ms: CONTROL_TIMEOUT_MS, signal });
+
 /** The small requests beside generation. */
-export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
+export function createServerCalls(server: Server): ServerCalls {
+  const bound = (signal: AbortSignal): Bound => ({ within_ms: server.call_timeout_ms, signal });
   const encode = async (body: object, signal: AbortSignal): Promise<number[]> => {
-    const reply = await post(deps, { path: '/tokenize', body, signal }).catch((error: unknown) => {
+    const asked = { schema: Tokenized, body, ...bound(signal) };
+    const { tokens } = await server.ask('POST /tokenize', asked).catch((error: unknown) => {
       throw isTooLong(error, body) ? tooLong(error) : error;
     });
-    return read(TokenizeReply, { reply, site: siteOf(deps, 'POST /tokenize') }).tokens;
+    return tokens;
   };
-  const weights = createWeightVersion(deps);
+  const weights = createWeightVersion(server);
+  const quiet = quietly(server);
+  const patience = () => ({
+    within_ms: PAUSE_QUESTION_TIMEOUT_MS,
+    signal: new AbortController().signal,
+  });
   return {
     describe: async (signal) => {
-      const description = await describe(deps, signal);
+      const description = await describe(server, signal);
       weights.forget();
       return description;
     },
-    contextLength: (model, signal) => contextLength(deps, { model, signal }),
+    contextLength: (model, signal) => contextLength(server, { model, signal }),
     renderChat: ({ messages, ...chat }, signal) =>
-      encode({ ...chat, messages: messages.map(renamedBy(deps.role_map)) }, signal),
+      encode({ ...chat, messages: messages.map(renamedBy(server.role_map)) }, signal),
     tokenize: ({ model, text, add_special_tokens }, signal) =>
       encode({ model, prompt: text, add_special_tokens }, signal),
     detokenize: async ({ model, token_ids }, signal) => {
       const body = { model, tokens: token_ids };
-      const reply = await post(deps, { path: '/detokenize', body, signal });
-      return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
+      const asked = { schema: Detokenized, body, ...bound(signal) };
+      return (await server.ask('POST /detokenize', asked)).prompt;
     },
-    promptLogprobs: async (prompt, signal) => {
-      const path = '/v1/completions';
-      const reply = await post(deps, { path, body: promptLogprobsBody(prompt), signal });
-      const site = siteOf(deps, `POST ${path}`);
-      const { prompt_ids } = prompt;
-      return logprobsOfPrompt(read(PromptLogprobs, { reply, site }), { prompt_ids, site });
-    },
+    promptLogprobs: (prompt, signal) =>
+      vllm.promptLogprobs(server, { ...prompt, ...bound(signal) }),
     weightVersion: weights.weightVersion,
-    isPaused: shared(async () => (await isPaused(deps)) || (await saysAsleep(deps))),
-    isAsleep: shared(() => isAsleep(deps)),
+    isPaused: shared(async () => {
+      const said = jsonOf(await quiet.raw('GET /is_paused', patience()));
+      const isPaused = vllm.WhetherPaused.safeParse(said).data?.is_paused === true;
+      return isPaused || (await vllm.saysAsleep(quiet, patience()));
+    }),
+    isAsleep: shared(() => vllm.isAsleep({ control: quiet, engine: quiet }, patience())),
   };
 }
+
+/** Who does not answer says nothing, as a server without the route does (capture 194). */
+const quietly = ({ raw }: Pick<Ask, 'raw'>): Pick<Ask, 'raw'> => ({
+  raw: (name, given) => raw(name, given).catch(() => ({ status: 0, text: '', header: () => null })),
+});
 
 /** Only of a long text there are more ids than an answer may have. */
 const LONG_TEXT = 2 ** 19;
@@ -133,46 +118,34 @@ const tooLong = (error: Fault): Fault => {
 };
 
 export const renamedBy =
-  (role_map: ServerCallsDeps['role_map']) =>
+  (role_map: Server['role_map']) =>
   (message: ChatMessage): ChatMessage => ({
     ...message,
     role: Object.hasOwn(role_map, message.role) ? (role_map[message.role] ?? '') : message.role,
   });
 
-const siteOf = ({ replica }: ServerCallsDeps, call: string): CallSite => ({ replica, call });
-
-const post = (
-  { call, call_timeout_ms }: ServerCallsDeps,
-  { path, body, signal }: { path: string; body: object; signal: AbortSignal },
-): Promise<HttpReply> => call({ method: 'POST', path, body, timeout_ms: call_timeout_ms, signal });
-
-const get = (
-  { call }: ServerCallsDeps,
-  { path, signal }: { path: string; signal: AbortSignal },
-): Promise<HttpReply> => call({ method: 'GET', path, timeout_ms: CONTROL_TIMEOUT_MS, signal });
-
-async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<ServiceDescription> {
-  const health = await get(deps, { path: '/health', signal });
+async function describe(server: Server, signal: AbortSignal): Promise<ServiceDescription> {
+  const call = 'GET /health';
+  const health = await server.raw(call, soon(signal));
   const { status } = health;
-  const site = siteOf(deps, 'GET /health');
+  const site = { replica: server.replica, call };
   if (status !== 200) throw unavailableFault(`expected 200, got ${status}`, { ...site, status });
   const missing = routeMissing(health);
   if (missing !== null)
     throw protocolFault(`expected no error, got status 200 and ${preview(missing)}`, site);
-  const models = await servedModels(deps, signal);
-  const version = VersionReply.safeParse(jsonOf(await get(deps, { path: '/version', signal })));
-  return { models, version: version.success ? version.data.version : null };
+  const models = await modelsWithLimits(server, signal);
+  const version = Version.safeParse(jsonOf(await server.raw('GET /version', soon(signal))));
+  return { models, version: version.data?.version ?? null };
 }
 
 /** An adapter runs in its base model's engine and has that model's limit. */
-async function servedModels(
-  deps: ServerCallsDeps,
+async function modelsWithLimits(
+  server: Server,
   signal: AbortSignal,
 ): Promise<ServiceDescription['models']> {
-  const reply = await get(deps, { path: '/v1/models', signal });
-  const { data } = read(ModelsReply, { reply, site: siteOf(deps, 'GET /v1/models') });
-  const limits = new Map(data.map(({ id, max_model_len }) => [id, max_model_len ?? null]));
-  return data.map(({ id, parent, max_model_len }) => ({
+  const served = await vllm.servedModels(server, soon(signal));
+  const limits = new Map(served.map(({ id, max_model_len }) => [id, max_model_len ?? null]));
+  return served.map(({ id, parent, max_model_len }) => ({
     id,
     max_model_len: max_model_len ?? (parent == null ? null : (limits.get(parent) ?? null)),
   }));
@@ -180,45 +153,15 @@ async function servedModels(
 
 /** A refused or malformed list gives no information. */
 async function contextLength(
-  deps: ServerCallsDeps,
+  server: Server,
   { model, signal }: { model: string; signal: AbortSignal },
 ): Promise<number | null> {
   try {
-    const models = await servedModels(deps, signal);
+    const models = await modelsWithLimits(server, signal);
     return models.find(({ id }) => id === model)?.max_model_len ?? null;
   } catch (error) {
     if (error instanceof Fault && error.type !== 'GenerationUnavailable') return null;
     throw error;
-  }
-}
-
-const isPaused = async (deps: ServerCallsDeps): Promise<boolean> =>
-  (await stateOf(deps, { path: '/is_paused', schema: PausedReply }))?.is_paused === true;
-
-const isAsleep = async (deps: ServerCallsDeps): Promise<boolean> => {
-  if (!(await saysAsleep(deps))) return false;
-  const metrics = await answerTo(deps, '/metrics');
-  return metrics === null || !saysAwake(metrics);
-};
-
-const saysAsleep = async (deps: ServerCallsDeps): Promise<boolean> =>
-  (await stateOf(deps, { path: '/is_sleeping', schema: SleepingReply }))?.is_sleeping === true;
-
-/** null: no answer. A server without this route answers 404 (capture 194). */
-async function stateOf<T>(
-  deps: ServerCallsDeps,
-  { path, schema }: { path: string; schema: z.ZodType<T> },
-): Promise<T | null> {
-  const reply = await answerTo(deps, path);
-  return reply === null ? null : (schema.safeParse(jsonOf(reply)).data ?? null);
-}
-
-async function answerTo({ call }: ServerCallsDeps, path: string): Promise<HttpReply | null> {
-  const { signal } = new AbortController();
-  try {
-    return await call({ method: 'GET', path, timeout_ms: PAUSE_QUESTION_TIMEOUT_MS, signal });
-  } catch {
-    return null;
   }
 }
 
@@ -236,19 +179,18 @@ const saysNothing = (status: number): boolean =>
   status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429);
 
 /** Asks for the weights; remembered answers can be forgotten. */
-function createWeightVersion(deps: ServerCallsDeps) {
+function createWeightVersion({ raw, replica, now }: Server) {
+  const call = 'GET /weight_info';
   let silent_until = -Infinity;
-  const ask = shared(() =>
-    get(deps, { path: '/weight_info', signal: new AbortController().signal }),
-  );
+  const ask = shared(() => raw(call, soon(new AbortController().signal)));
   const weightVersion: GenerationService['weightVersion'] = async (signal) => {
-    if (deps.now() < silent_until) return null;
+    if (now() < silent_until) return null;
     const reply = await orAborted(ask(), signal);
     if (reply.status !== 200 && !saysNothing(reply.status))
-      throw refusalFault(refusalOf(reply), siteOf(deps, 'GET /weight_info'));
-    const answer = WeightReply.safeParse(jsonOf(reply));
-    if (!answer.success) silent_until = deps.now() + SAYS_NOTHING_MS;
-    return answer.success ? answer.data.weight_version : null;
+      throw refusalFault(refusalOf(reply), { replica, call });
+    const label = vllm.labelIn(reply);
+    if (label === null) silent_until = now() + SAYS_NOTHING_MS;
+    return label;
   };
   const forget = (): void => {
     silent_until = -Infinity;

@@ -1,8 +1,16 @@
 import { APIError } from 'openai';
+import { MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import { createTurnRenderer } from '../chat-turn.js';
-import type { GenerationService } from '../generation-service.js';
-import { createGenerate } from './generate.js';
-import { createHttp, type Http, type HttpOptions } from './http.js';
+import type { GenerationRequest, GenerationService } from '../generation-service.js';
+import { createAsk } from '../wire/ask.js';
+import type { OpenStream } from '../wire/generate.js';
+import { createGenerate } from '../wire/generate.js';
+import type { HttpOptions, Streams } from '../wire/http.js';
+import { createCalls, createStreams, serverRoot } from '../wire/http.js';
+import { completionBody } from './completion-body.js';
+import { boundsOf, readCompletion } from './completion-stream.js';
+import { generateBody } from './generate-wire.js';
+import type { WireName } from './known-events.js';
 import { createPictures, type VllmPictures } from './pictures.js';
 import { createServerCalls, renamedBy } from './server-calls.js';
 
@@ -10,7 +18,7 @@ const CALL_TIMEOUT_MS = 60_000;
 
 export interface VllmServiceOptions extends HttpOptions {
   /** Default: completions. `generate` for servers that have it. */
-  wire?: 'completions' | 'generate';
+  wire?: WireName;
   first_token_timeout_ms: number;
   /** Between two tokens. */
   idle_timeout_ms: number;
@@ -25,73 +33,96 @@ export interface VllmServiceOptions extends HttpOptions {
 /** One replica with vLLM's wire: `/v1/completions` with token ids both ways, and the tokeniser beside it. */
 export function createVllmService(options: VllmServiceOptions): GenerationService {
   const replica = options.base_url;
-  const http = createHttp(options);
+  const streams = createStreams(options);
+  const { call, close } = createCalls(options);
+  const asking = createAsk({ call }, { replica });
   const { role_map = {}, call_timeout_ms = CALL_TIMEOUT_MS } = options;
-  const { isPaused, contextLength, ...calls } = createServerCalls({
+  const { contextLength, ...calls } = createServerCalls({
+    ...asking,
     replica,
-    call: http.call,
     role_map,
     call_timeout_ms,
     now: options.now ?? (() => performance.now()),
   });
   const renderTurn = createTurnRenderer({ replica, renderChat: calls.renderChat });
   const { placeholder, forget, ...pictures } = createPictures({
+    ...asking,
     replica,
-    call: http.call,
     renderTurn,
     renamed: renamedBy(role_map),
     call_timeout_ms,
   });
-  const wire = createWire({ ...http, placeholder }, options.wire ?? 'completions');
-  const generate = createGenerate({
-    replica,
-    openStream: wire.open,
-    contextLength,
-    isPaused,
-    first_token_timeout_ms: options.first_token_timeout_ms,
-    idle_timeout_ms: options.idle_timeout_ms,
-  });
-  const { tells_text } = wire;
-  const describe: GenerationService['describe'] = (signal) => {
-    forget();
-    return calls.describe(signal);
-  };
-  const { close } = http;
+  const { open, tells_text } = createWire({ ...options, open: streams.open, placeholder });
   return {
     replica,
     tells_text,
     pictures,
     ...calls,
-    describe,
+    describe: (signal) => {
+      forget();
+      return calls.describe(signal);
+    },
     renderTurn,
-    isPaused,
-    generate,
-    close,
+    generate: createGenerate({
+      replica,
+      openStream: open,
+      contextLength,
+      isPaused: calls.isPaused,
+      first_token_timeout_ms: options.first_token_timeout_ms,
+      idle_timeout_ms: options.idle_timeout_ms,
+    }),
+    close: async () => {
+      await Promise.all([streams.close(), close()]);
+    },
   };
 }
 
 /** A server without scale-out endpoints answers 403 or 404 (captures 028, 203). From then on completions are used. */
-function createWire(
-  { openCompletion, openGenerate, placeholder }: Http & Pick<VllmPictures, 'placeholder'>,
-  wire: 'completions' | 'generate',
-): { open: Http['openCompletion']; tells_text: NonNullable<GenerationService['tells_text']> } {
+function createWire({
+  base_url,
+  wire = 'completions',
+  max_answer_bytes = MAX_ANSWER_BYTES,
+  open,
+  placeholder,
+}: VllmServiceOptions & Pick<Streams, 'open'> & Pick<VllmPictures, 'placeholder'>): {
+  open: OpenStream;
+  tells_text: NonNullable<GenerationService['tells_text']>;
+} {
+  const path = `${serverRoot(base_url)}/inference/v1/generate`;
+  const opened = async (
+    request: GenerationRequest,
+    how: { wire: WireName; path: string; body: Record<string, unknown>; signal: AbortSignal },
+  ): ReturnType<OpenStream> => {
+    const { request_id, session_id, top_logprobs } = request;
+    const body = await open(how.path, { ...how, request_id, session_id });
+    const bounds = boundsOf(request, max_answer_bytes);
+    return (arrivals) =>
+      readCompletion(body, { wire: how.wire, bounds, tops: top_logprobs > 0, arrivals });
+  };
+  const completion: OpenStream = (request, signal) =>
+    opened(request, {
+      wire: 'completions',
+      path: '/completions',
+      body: completionBody(request),
+      signal,
+    });
   let generates = wire === 'generate';
   return {
     tells_text: ({ pictures = [] } = {}) => !generates && pictures.length === 0,
     open: async (request, signal) => {
+      const generate = { wire: 'generate', path, signal } as const;
       // Completions take no pictures.
-      if ((request.pictures?.length ?? 0) > 0)
-        return await openGenerate(request, {
-          signal,
-          placeholder: await placeholder(request.model, signal),
-        });
-      if (!generates) return await openCompletion(request, signal);
+      if ((request.pictures?.length ?? 0) > 0) {
+        const body = generateBody(request, await placeholder(request.model, signal));
+        return await opened(request, { ...generate, body });
+      }
+      if (!generates) return await completion(request, signal);
       try {
-        return await openGenerate(request, { signal });
+        return await opened(request, { ...generate, body: generateBody(request) });
       } catch (error) {
         if (!(error instanceof APIError) || (error.status !== 403 && error.status !== 404))
           throw error;
-        const read = await openCompletion(request, signal);
+        const read = await completion(request, signal);
         generates = false;
         return read;
       }

@@ -11,7 +11,7 @@ import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../generation-settings.js';
 import type { Finding } from './finding.js';
 import { z } from 'zod';
-import { jsonOf } from '../../generation/vllm/replies.js';
+import { jsonOf } from '../../generation/wire/ask.js';
 import type { Answer } from '../../platform/http/client.js';
 import { createHttpClient } from '../../platform/http/client.js';
 

@@ -92,16 +92,9 @@ export function flatError(event: unknown): APIError | null {
 /** Statuses with which servers refuse a request for its length. */
 const TOO_LONG: ReadonlySet<number> = new Set([400, 413]);
 
-/** The server's own text of a refusal that may be for the request's length; null for other errors. */
-export function tooLongOf(error: unknown): string | null {
-  const refusal = refusalOf(error);
-  if (refusal === null || !TOO_LONG.has(refusal.status)) return null;
-  const { message } = refusal;
-  return (message.startsWith(IN_BAND) ? message.slice(IN_BAND.length) : message).replace(
-    /^\d+ /,
-    '',
-  );
-}
+/** Whether it is a refusal that may be for the request's length. Its words prove nothing. */
+export const mayBeTooLong = (error: unknown): boolean =>
+  TOO_LONG.has(refusalOf(error)?.status ?? 0);
 
 const isTemporary = (status: number): boolean => status >= 500 || status === 408 || status === 429;
 

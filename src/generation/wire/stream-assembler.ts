@@ -8,8 +8,7 @@ import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
 import { Miscount } from '../generation-service.js';
-import type { KnownTokens } from './known-events.js';
-import { WeightLabel } from './replies.js';
+import { WeightLabel } from './ask.js';
 
 const Usage = z.object({
   prompt_tokens: z.number(),
@@ -45,6 +44,24 @@ const CompletionChunk = z.object({
   usage: Usage.nullish(),
 });
 type Choice = z.infer<typeof CompletionChunk>['choices'][number];
+
+/** What comes of a stream. What these throw ends the reading. */
+export interface Arrivals {
+  /** Tokens of an event in the usual shape. */
+  tokens: (tokens: KnownTokens) => void;
+  /** Any other event, parsed, in the shape of completions. */
+  chunk: (chunk: unknown) => void;
+}
+
+/** What an event says that was read without its other members. */
+export interface KnownTokens {
+  text: string;
+  token_ids: number[];
+  /** null: it has none. */
+  logprobs: number[] | null;
+  /** The tokens of prompt and answer, up to this event; null: it does not count. */
+  usage: { prompt_tokens: number; completion_tokens: number } | null;
+}
 
 /** What the stream is checked against. */
 export interface SentRequest {

@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { isLogprob, MINUS_INFINITY } from '../../model/logprob.js';
+import type { Ask } from '../wire/ask.js';
+import { jsonOf, ModelName, WeightLabel } from '../wire/ask.js';
+import type { HttpReply } from '../wire/http.js';
+import { protocolFault } from '../wire/wire-faults.js';
+import type { Bound } from '../weight-control.js';
+
+/** What a vLLM server is asked by those who sample and by those who change its weights. */
+
+/** Adapters count. */
+const MAX_MODELS = 10_000;
+
+/** An adapter has a parent, and no `max_model_len` of its own (captures 102 and 227). */
+const Models = z.object({
+  data: z
+    .custom<unknown[]>(
+      (data) => !Array.isArray(data) || data.length <= MAX_MODELS,
+      `expected at most ${MAX_MODELS} models, got more`,
+    )
+    .pipe(
+      z
+        .array(
+          z.object({
+            id: ModelName,
+            parent: ModelName.nullish(),
+            max_model_len: z.number().nullish(),
+          }),
+        )
+        .min(1, 'expected at least one model'),
+    ),
+});
+
+/** The first one is the default. Also shows whether the key is right: vLLM's key covers paths below `/v1`. */
+export async function servedModels(
+  { ask }: Pick<Ask, 'ask'>,
+  bound: Bound,
+): Promise<z.infer<typeof Models>['data']> {
+  return (await ask('GET /v1/models', { schema: Models, ...bound })).data;
+}
+
+/** `GET /weight_info`, from vLLM 0.27 on, in development mode. */
+export const Label = z.object({ weight_version: WeightLabel });
+
+export const labelIn = (reply: HttpReply): string | null =>
+  Label.safeParse(jsonOf(reply)).data?.weight_version ?? null;
+
+export const WhetherPaused = z.object({ is_paused: z.boolean() });
+const WhetherSleeping = z.object({ is_sleeping: z.boolean() });
+
+/** Says true of an engine that is only paused, too. */
+export const saysAsleep = async ({ raw }: Pick<Ask, 'raw'>, bound: Bound): Promise<boolean> =>
+  WhetherSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound))).data?.is_sleeping ===
+  true;
+
+/** The awake gauge of each engine behind the front end. */
+const AWAKE = /^vllm:engine_sleep_state\{[^}\n]*\bsleep_state="awake"[^}\n]*\} (\S{1,20})$/gm;
+
+/** Its metrics tell the two apart. */
+export async function isAsleep(
+  { control, engine }: { control: Pick<Ask, 'raw'>; engine: Pick<Ask, 'raw'> },
+  bound: Bound,
+): Promise<boolean> {
+  if (!(await saysAsleep(control, bound))) return false;
+  const { status, text } = await engine.raw('GET /metrics', bound);
+  const states = status === 200 ? [...text.matchAll(AWAKE)] : [];
+  return states.length === 0 || states.some(([, state]) => Number(state) !== 1);
+}
+
+/** Capture 061. A stream has none. */
+const PromptLogprobs = z.object({
+  choices: z.tuple([
+    z.object({
+      prompt_logprobs: z.custom<readonly unknown[]>(Array.isArray, 'expected an array'),
+    }),
+  ]),
+});
+
+export const promptLogprobsBody = ({ model, prompt_ids }: Prompt) => ({
+  model,
+  prompt: prompt_ids,
+  max_tokens: 1,
+  temperature: 0,
+  prompt_logprobs: 0,
+});
+
+interface Prompt {
+  model: string;
+  prompt_ids: readonly number[];
+}
+
+/** Of each token but the first, which has none. */
+export async function promptLogprobs(
+  { ask, replica }: Pick<Ask, 'ask'> & { replica: string },
+  { model, prompt_ids, ...bound }: Bound & Prompt,
+): Promise<number[]> {
+  const call = 'POST /v1/completions';
+  const body = promptLogprobsBody({ model, prompt_ids });
+  const { choices } = await ask(call, { schema: PromptLogprobs, body, ...bound });
+  const [{ prompt_logprobs }] = choices;
+  return prompt_ids.slice(1).map((id, i) => {
+    const named = Object(prompt_logprobs[i + 1]) as Record<string, unknown>;
+    const { logprob } = Object(named[String(id)]) as { logprob?: unknown };
+    if (isLogprob(logprob) || logprob === MINUS_INFINITY) return logprob;
+    throw protocolFault(`prompt_logprobs.${i + 1}: expected the logprob of id ${id}, got none`, {
+      replica,
+      call,
+    });
+  });
+}

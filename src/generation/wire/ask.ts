@@ -1,0 +1,97 @@
+import { z } from 'zod';
+import { problemsOf } from '../../model/problems.js';
+import { shapeProblem } from '../../platform/json/depth.js';
+import type { Bound } from '../weight-control.js';
+import type { Calls, HttpReply } from './http.js';
+import type { CallSite, Refusal } from './wire-faults.js';
+import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
+
+/** Questions to one server, by method and path, and what it answers. */
+
+interface Given extends Bound {
+  body?: object;
+}
+
+export interface Ask {
+  /** Whatever the status. */
+  raw: (name: string, given: Given) => Promise<HttpReply>;
+  /** Throws by status, then `ProtocolError` if the body does not match the schema. */
+  ask: <T>(name: string, given: Given & { schema: z.ZodType<T> }) => Promise<T>;
+  /** The same, of which nothing is kept. `done`: statuses with which it is done; default 200. */
+  order: (
+    name: string,
+    given: Given & { schema?: z.ZodType; done?: readonly number[] },
+  ) => Promise<void>;
+}
+
+/** `session_id`: of what is asked below `/v1`, where routers look for one. */
+export function createAsk(
+  { call }: Pick<Calls, 'call'>,
+  { replica, session_id }: { replica: string; session_id?: string },
+): Ask {
+  const raw: Ask['raw'] = (name, { within_ms, signal, body }) => {
+    const [method, path = ''] = name.split(' ');
+    return call({
+      method: method === 'GET' ? 'GET' : 'POST',
+      path,
+      timeout_ms: Math.max(1, within_ms),
+      signal,
+      ...(session_id !== undefined && path.startsWith('/v1/') && { session_id }),
+      ...(body !== undefined && { body }),
+    });
+  };
+  return {
+    raw,
+    ask: async (name, { schema, ...given }) =>
+      read(schema, { reply: await raw(name, given), site: { replica, call: name } }),
+    order: async (name, { schema = z.unknown(), done = [200], ...given }) => {
+      const reply = await raw(name, given);
+      const site = { replica, call: name };
+      if (!done.includes(reply.status)) throw refusalFault(refusalOf(reply), site);
+      if (reply.status === 200) read(schema, { reply, site });
+    },
+  };
+}
+
+const nameOf = (characters: number): z.ZodString =>
+  z.string().max(characters, `expected at most ${characters} characters`);
+/** The label of weights, in each chunk of a journal and in each row. */
+export const WeightLabel = nameOf(200);
+/** A model's name, in each request and each journal. */
+export const ModelName = nameOf(1000);
+
+/** The JSON body of a 200; otherwise undefined. */
+export function jsonOf({ status, text }: Pick<HttpReply, 'status' | 'text'>): unknown {
+  if (status !== 200 || shapeProblem(text) !== null) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+interface Replied {
+  reply: HttpReply;
+  site: CallSite;
+}
+
+export function read<T>(schema: z.ZodType<T>, { reply, site }: Replied): T {
+  if (reply.status !== 200) throw refusalFault(refusalOf(reply), site);
+  const body = jsonOf(reply);
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [problem] = problemsOf(parsed.error, body);
+  throw protocolFault(`${problem?.where ?? 'body'}: ${problem?.what ?? 'malformed'}`, site);
+}
+
+/** What a server answers with status 200 for a route that it does not have; null: it has it. */
+export function routeMissing(reply: HttpReply): string | null {
+  const body = jsonOf(reply);
+  const isError = typeof body === 'object' && body !== null && 'error' in body;
+  return isError ? readServerError(reply.text).message : null;
+}
+
+export function refusalOf({ status, text, header }: HttpReply): Refusal {
+  const { message, param } = readServerError(text);
+  return { status, message: `${status} ${message}`, param, header };
+}

@@ -1,0 +1,190 @@
+import type { LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import OpenAI, { type ClientOptions } from 'openai';
+import type { Response } from 'undici';
+import { writeJson } from '../../platform/json/kept.js';
+import type { Allowance } from '../../platform/waits/allowance.js';
+import { createAllowance, withShare } from '../../platform/waits/allowance.js';
+import type { Answer, HttpClient, StreamOpening } from '../../platform/http/client.js';
+import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
+import { undici } from '../../platform/http/undici.js';
+import { HttpFailure, httpFailureIn } from '../../platform/http/failure.js';
+import type { GenerationRequest } from '../generation-service.js';
+import { readServerError, wireFault } from './wire-faults.js';
+
+type Fetch = NonNullable<ClientOptions['fetch']>;
+
+/** The longest timer there is. The watchdog, which handles pauses, limits the wait for headers. */
+const NO_TIMEOUT_MS = 2_147_483_647;
+
+/**
+ * uvicorn closes idle connections after 5 s. Ours must close earlier, even on a busy machine, or a request meets a
+ * reset.
+ */
+const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 } as const;
+
+export interface HttpOptions {
+  /** One replica; ends in `/v1`. */
+  base_url: string;
+  api_key: string | null;
+  /** Limit of connections for completions. Default: none, because workers limit their generations. */
+  connections?: number;
+  /** Size limit of an answer, and of one event of a stream. */
+  max_answer_bytes?: number;
+  /** The allowance that large answers of all replicas share. */
+  answers?: Allowance;
+  /** Resolves its name; absent: as the system does. */
+  lookup?: LookupFunction;
+}
+
+interface HttpCall {
+  method: 'GET' | 'POST';
+  /** Below the server's root, which is the base URL without `/v1`. */
+  path: string;
+  body?: unknown;
+  /** Sent as `X-Session-ID`. */
+  session_id?: string;
+  timeout_ms: number;
+  signal: AbortSignal;
+}
+
+export type HttpReply = Pick<Answer, 'status' | 'text' | 'header'>;
+
+export interface Calls {
+  /**
+   * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
+   * the signal's reason.
+   */
+  call: (call: HttpCall) => Promise<HttpReply>;
+  /** Drops all connections; a request in flight fails. */
+  close: () => Promise<void>;
+}
+
+export interface Streams {
+  /** Begins a generation. Its body is to be read, within bounds. Rejects with errors of the `openai` package. */
+  open: (path: string, sent: Sent) => Promise<Readable>;
+  close: () => Promise<void>;
+}
+
+interface Sent extends Pick<GenerationRequest, 'request_id' | 'session_id'> {
+  body: Record<string, unknown>;
+  signal: AbortSignal;
+}
+
+/** Clients live as long as the replica; they are never created per request. */
+export function createStreams({ base_url, api_key, connections, lookup }: HttpOptions): Streams {
+  const { openStream, close } = createHttpClient({
+    ...CLIENT_OPTIONS,
+    ...(lookup !== undefined && { lookup }),
+    connections: connections ?? null,
+  });
+  const client = new OpenAI({
+    baseURL: base_url,
+    apiKey: api_key ?? 'EMPTY',
+    // Otherwise read from OPENAI_* variables, and sent to any server.
+    organization: null,
+    project: null,
+    adminAPIKey: null,
+    webhookSecret: null,
+    maxRetries: 0,
+    timeout: NO_TIMEOUT_MS,
+    logLevel: 'off',
+    fetch: fetchThrough(openStream),
+  });
+  return {
+    open: async (path, { body, request_id, session_id, signal }) => {
+      let opened: Readable | null = null;
+      const take = (body: Readable): void => {
+        opened = body;
+      };
+      const posted = client.post(path, {
+        body,
+        stream: true,
+        signal,
+        // The package passes unknown options on to `fetch`.
+        fetchOptions: { take } as object,
+        headers: { 'X-Request-Id': request_id, 'X-Session-ID': session_id },
+      });
+      // Its own reader of streams takes several times as long as all else that is done with a token.
+      await posted.asResponse();
+      return opened as unknown as Readable;
+    },
+    close,
+  };
+}
+
+/** Statuses that a `Response` can have. */
+const isStatus = (status: number): boolean => status !== 304 && status <= 599;
+
+/**
+ * Keeps the body of a stream from the `openai` package, and gives it refusals in the one shape that it reads: of all
+ * others than `body.error` it loses the message.
+ */
+function fetchThrough(openStream: HttpClient['openStream']): Fetch {
+  const throughClient = async (
+    url: string,
+    { take, ...init }: StreamOpening & { take: (body: Readable) => void },
+  ): Promise<Response> => {
+    const opened = await openStream(url, init);
+    if ('body' in opened) {
+      take(opened.body);
+      return new (undici().Response)(null);
+    }
+    const { status, text, header } = opened.refusal;
+    if (!isStatus(status))
+      throw new HttpFailure(`answered with status ${status}`, { kind: 'broken' });
+    const headers = ['date', 'retry-after', 'retry-after-ms'].flatMap((name) => {
+      const value = header(name);
+      return value === null ? [] : [[name, value] as [string, string]];
+    });
+    return new (undici().Response)(JSON.stringify({ error: readServerError(text) }), {
+      status,
+      headers,
+    });
+  };
+  // The package requires the DOM's types; undici's classes have everything that it uses.
+  return throughClient as unknown as Fetch;
+}
+
+/** A pool of its own: a question about health must not queue behind generations. `keep_alive_ms`: as of clients. */
+export function createCalls(
+  { base_url, api_key, lookup, max_answer_bytes, answers = createAllowance(0) }: HttpOptions,
+  { keep_alive_ms = CLIENT_OPTIONS.keep_alive_ms as number } = {},
+): Calls {
+  const { exchange, close } = createHttpClient({
+    ...CLIENT_OPTIONS,
+    keep_alive_ms,
+    ...(lookup !== undefined && { lookup }),
+  });
+  const headers = {
+    'content-type': 'application/json',
+    ...(api_key !== null && { authorization: `Bearer ${api_key}` }),
+  };
+  return {
+    call: async ({ path, body, session_id, ...call }) => {
+      const sent = body === undefined ? null : writeJson(body);
+      try {
+        return await withShare(answers, (share) =>
+          exchange({
+            ...call,
+            url: `${serverRoot(base_url)}${path}`,
+            headers: {
+              ...headers,
+              ...(session_id !== undefined && { 'x-session-id': session_id }),
+            },
+            body: sent,
+            max_bytes: max_answer_bytes ?? MAX_ANSWER_BYTES,
+            share,
+          }),
+        );
+      } catch (error) {
+        if (httpFailureIn(error) === null) throw error;
+        throw wireFault(error, { replica: base_url, call: `${call.method} ${path}` });
+      }
+    },
+    close,
+  };
+}
+
+/** Tokeniser, health and control routes are below the root, not below `/v1`. */
+export const serverRoot = (base_url: string): string => base_url.replace(/\/v1$/, '');
