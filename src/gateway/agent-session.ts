@@ -5,7 +5,7 @@ import type { Entry } from '../model/journal.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Parsers } from '../model/calls/parsers/read-answer.js';
 import type { Call, Pool, Waits } from '../sampling/call.js';
-import type { RenderConversation } from './play/rendering.js';
+import type { RenderConversation } from './play/engine.js';
 
 export type { AgentLimits };
 

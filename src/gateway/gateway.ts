@@ -1,14 +1,13 @@
 import type { AgentSession, Answerers, Gateway } from './agent-session.js';
-import { createBodies } from './request/bodies.js';
+import { createBodies } from './request/body.js';
 import { createSessions } from './request/sessions.js';
 import { keyOf } from './request/key.js';
-import { createNeighbours } from './request/neighbours.js';
 import { createRequestReader } from './request/request-reader.js';
 import type { Routing } from './request/routes.js';
 import { createRoutes } from './request/routes.js';
 import { answerDoor, openListener } from './request/listener.js';
-import type { Session } from './session.js';
-import { createSession } from './session.js';
+import type { Life } from './life.js';
+import { createLife } from './life.js';
 import type { GatewayTimes } from './times.js';
 import { TIMES } from './times.js';
 
@@ -38,8 +37,7 @@ export async function createGateway({
   times: given,
 }: GatewayOptions): Promise<Gateway> {
   const times = { ...TIMES, ...given };
-  const neighbours = createNeighbours();
-  const sessions = createSessions(secret, { answerers, neighbours, url: () => url });
+  const sessions = createSessions(secret, { answerers, url: () => url });
   const requests = createRequestReader();
   const answering = { bodies: createBodies(), requests, times };
   const listener = await openListener(listen, createRoutes({ ...answering, sessions }));
@@ -53,21 +51,21 @@ export async function createGateway({
       const { rollout_id, journal } = playing;
       const own = { url, writer: journal.writer };
       await answerers?.take(rollout_id, { ...own, stillOurs: () => journal.sync() });
-      const session = createSession(playing, times);
-      const { life, writer, overstays, broken, ourFault, misfit, end } = session;
-      sessions.put(session);
-      const { serve, shut } = doorsOf(session, { answering, open });
+      const life = createLife(playing, times);
+      const { overstays, broken, ourFault, misfit } = life.standing;
+      sessions.put(life);
+      const { serve, shut } = doorsOf(life, { answering, open });
       return {
         base_url,
-        key: keyOf({ rollout_id, life, writer }, secret),
+        key: keyOf({ rollout_id, life: life.life, writer: life.writer }, secret),
         serve,
         overstays,
         broken,
         ourFault,
         misfit,
         end: async (why) => {
-          sessions.leave(session, why);
-          await end(why);
+          sessions.leave(life, why);
+          await life.end(why);
           shut();
           if (why === 'over') await answerers?.leave(rollout_id, own);
         },
@@ -77,7 +75,6 @@ export async function createGateway({
       await sessions.close();
       for (const shut of open) shut();
       await listener.close();
-      await neighbours.close();
       await requests.close();
     },
   };
@@ -85,12 +82,12 @@ export async function createGateway({
 
 /** Who reaches a door has no other life's. */
 function doorsOf(
-  session: Session,
+  life: Life,
   { answering, open }: { answering: Omit<Routing, 'sessions'>; open: Set<() => void> },
 ): Pick<AgentSession, 'serve'> & { shut: () => void } {
   const only = {
-    here: () => session,
-    answererOf: () => Promise.resolve(session.ending() ?? session),
+    here: () => life,
+    answererOf: () => Promise.resolve(life.standing.ending() ?? life),
   };
   const answer = createRoutes({ ...answering, sessions: only });
   const doors: (() => void)[] = [];

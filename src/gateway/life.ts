@@ -1,11 +1,11 @@
 import { Fault } from '../model/faults.js';
-import type { WaitingLine } from '../platform/waits/waiting-line.js';
-import { createWaitingLine } from '../platform/waits/waiting-line.js';
-import type { PlayedAgent } from './agent-session.js';
+import type { Entry } from '../model/journal.js';
+import { onAbort } from '../platform/waits/abort.js';
+import type { Allowance } from '../platform/waits/allowance.js';
+import { createAllowance } from '../platform/waits/allowance.js';
+import type { AgentJournal, PlayedAgent } from './agent-session.js';
 import type { CallTree } from './match/call-tree.js';
 import { createCallTree } from './match/call-tree.js';
-import type { WriteRefused } from './play/call-limits.js';
-import { createWriteRefused } from './play/call-limits.js';
 import type { Glue } from './play/glue.js';
 import { createGlue } from './play/glue.js';
 import { ended } from './play/patience.js';
@@ -29,20 +29,17 @@ export interface Life {
   readonly known: KnownCalls;
   readonly tree: CallTree;
   readonly glue: Glue;
-  readonly places: Places;
-  readonly writeRefused: WriteRefused;
+  /** For calls that go on at the same time: each takes one. */
+  readonly places: Allowance;
+  readonly writeRefused: (refused: RefusedLine) => Promise<void>;
   /** On its way to the journal. */
   readonly work: Set<Promise<void>>;
-}
-
-/** For calls that go on at the same time. */
-export interface Places {
-  line: WaitingLine<undefined, true>;
-  leave: () => void;
+  /** As the session's. */
+  readonly end: (why: 'over' | 'moved') => Promise<void>;
 }
 
 export function createLife(playing: PlayedAgent, times: Life['times']): Life {
-  const { journal, settings, rollout_id } = playing;
+  const { journal, settings, rollout_id, signal } = playing;
   const { trajectory } = journal;
   const last = trajectory.lives.at(-1);
   if (last === undefined)
@@ -53,35 +50,65 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
   const standing = createStanding(times);
   // An attempt before this one has refused it.
   if (last.refusal?.limit !== undefined) standing.reachedLimit();
-  return {
+  const known = knownCalls(last.line, trajectory);
+  const work: Life['work'] = new Set();
+  const made: Life = {
     playing,
     times,
     life,
     writer,
     replays: restart === 'replay',
     standing,
-    known: knownCalls(last.line, trajectory),
+    known,
     tree,
     glue: createGlue(playing.render),
-    places: createPlaces(settings.limits.parallel),
+    places: createAllowance(settings.limits.parallel),
     writeRefused: createWriteRefused(journal),
-    work: new Set(),
+    work,
+    end: async (why) => {
+      unheard();
+      standing.leave();
+      settle(known, why);
+      stop(made, ended(why));
+      while (work.size > 0) await Promise.all(work);
+    },
   };
+  const aborted = (): void => {
+    stop(made, ended('moved'));
+  };
+  const unheard = onAbort(signal, aborted);
+  if (signal.aborted) aborted();
+  return made;
 }
 
-function createPlaces(parallel: number): Places {
-  let free = parallel;
-  const line = createWaitingLine((): true | null => {
-    if (free <= 0) return null;
-    free -= 1;
-    return true;
-  });
-  return {
-    line,
-    leave: () => {
-      free += 1;
-      line.serve();
-    },
+/** What is known of no answer yet: a program that has ended had it; one that goes on may ask again. */
+function settle({ calls }: KnownCalls, why: 'over' | 'moved'): void {
+  for (const { handed } of calls.values())
+    for (const one of [...handed]) {
+      if (why === 'over') one.over();
+      else one.leave();
+    }
+}
+
+type RefusedLine = Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>;
+
+const LINE_EACH_MS = 60_000;
+
+/**
+ * Writes one line for each key and minute, since programs ask in loops. Behind an answered call a refusal is news again:
+ * without its line an exit would not be the limit's.
+ */
+function createWriteRefused({
+  append,
+  trajectory: { lives },
+}: Pick<AgentJournal, 'append' | 'trajectory'>): Life['writeRefused'] {
+  const written = new Map<string, number>();
+  return async (refused) => {
+    const now = performance.now();
+    for (const [key, at] of written) if (now - at >= LINE_EACH_MS) written.delete(key);
+    if (written.has(refused.key) && lives.at(-1)?.refusal !== null) return;
+    written.set(refused.key, now);
+    await append({ kind: 'refused', ...refused });
   };
 }
 
@@ -110,7 +137,7 @@ export const isStoreFault = (error: unknown): boolean =>
   error instanceof Fault && error.type === 'StoreFault';
 
 /** Nothing begins any more, and what is in progress ends. */
-export function stop({ standing, known }: Life, why: Refusal): void {
+function stop({ standing, known }: Life, why: Refusal): void {
   standing.ends(why);
   known.closes.tell();
   for (const call of known.calls.values()) {

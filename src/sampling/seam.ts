@@ -89,7 +89,7 @@ const NO_CHARACTER = '\uFFFD';
 export const endsInCharacter = (text: string): boolean => !text.endsWith(NO_CHARACTER);
 
 /** By hand: a pattern for the end takes quadratic time on long runs within the text. */
-function withoutOpenEnd(text: string): string {
+export function withoutOpenEnd(text: string): string {
   let end = text.length;
   while (text[end - 1] === NO_CHARACTER) end -= 1;
   return text.slice(0, end);

@@ -6,7 +6,7 @@ import { openaiError } from '../../src/gateway/request/refusals.js';
 import type { RequestLimits } from '../../src/gateway/request/request.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 
-const LIMITS: RequestLimits = { body: 8 * 2 ** 20, structured: 'refuse', role_map: {}, kwargs: {} };
+const LIMITS: RequestLimits = { structured: 'refuse', role_map: {}, kwargs: {} };
 const go = { role: 'user', content: 'go' };
 
 const read = (body: unknown, limits: Partial<RequestLimits> = {}) =>
@@ -199,7 +199,6 @@ describe('a request that is refused says which field, what was expected and what
     'no JSON': ['{"messages":', /^expected JSON as the body/],
     'no object': ['[]', /^expected a JSON object/],
     'no UTF-8': [Buffer.from([0x22, 0xff, 0x22]), /0xff at byte 1/],
-    'too large': [Buffer.alloc(9 * 2 ** 20, ' '), /at most 8388608 bytes, got 9437184/, 413],
     'too deep': [deep, /at most 512 levels/],
     'no messages': [{ messages: [] }, /^messages: /],
     '10,001 messages': [{ messages: Array(10_001).fill(go) }, /^messages: .*10000/],

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { Joint } from '../../src/gateway/play/glue.js';
 import { createGlue } from '../../src/gateway/play/glue.js';
-import type { Conversation } from '../../src/gateway/play/rendering.js';
+import type { Conversation } from '../../src/gateway/play/engine.js';
 import { Fault } from '../../src/model/faults.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { RenderText } from './templates/cases.js';

@@ -1,8 +1,8 @@
 /** Which call a request is. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Asking, Candidate, Handed, Match } from '../../src/gateway/match/matching.js';
-import { isDelivered, matchCall } from '../../src/gateway/match/matching.js';
+import type { Asking, Candidate, Match } from '../../src/gateway/match/matching.js';
+import { matchCall } from '../../src/gateway/match/matching.js';
 
 const candidate = (given: Partial<Candidate>): Candidate => ({
   call: 0,
@@ -179,27 +179,5 @@ describe('a request whose client says that it has asked before', () => {
   for (const [what, [calls, asking, expected]] of Object.entries(cases))
     test(what, () => {
       assert.deepEqual(of(calls, asking), expected);
-    });
-});
-
-describe('an answer that was handed over', () => {
-  const cases: [given: Partial<Handed>, expected: boolean][] = [
-    [{}, false],
-    [{ open_s: 4.9 }, false],
-    [{ open_s: 5 }, true],
-    [{ connection: 'closed' }, true],
-    [{ connection: 'reset', open_s: 9 }, false],
-    [{ connection: 'reset', continued: true }, true],
-    [{ asked_again: true }, true],
-  ];
-  for (const [given, expected] of cases)
-    test(`${JSON.stringify(given)}: ${expected ? 'delivered' : 'not yet'}`, () => {
-      const handed: Handed = {
-        connection: 'open',
-        asked_again: false,
-        continued: false,
-        open_s: 0,
-      };
-      assert.equal(isDelivered({ ...handed, ...given }), expected);
     });
 });

@@ -7,7 +7,7 @@ import type { RequestReader } from '../../src/gateway/request/request-reader.js'
 import { createRequestReader } from '../../src/gateway/request/request-reader.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
-const LIMITS = { body: 8 * 1024 * 1024, structured: 'allow', role_map: {}, kwargs: {} } as const;
+const LIMITS = { structured: 'allow', role_map: {}, kwargs: {} } as const;
 const CHAT = { dialect: DIALECTS['chat/completions'], limits: LIMITS };
 const RESPONSES = { dialect: DIALECTS.responses, limits: LIMITS };
 

@@ -110,7 +110,6 @@ test('an answer that comes back as it was given is the answer', () => {
       { role: 'user', content: 'on' },
     ];
     const read = RESPONSES.read(Buffer.from(JSON.stringify({ input })), {
-      body: 2 ** 20,
       structured: 'refuse',
       role_map: {},
       kwargs: {},

@@ -8,7 +8,7 @@ import { contextFull } from '../../src/gateway/request/refusals.js';
 import type { RequestLimits } from '../../src/gateway/request/request.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 
-const LIMITS: RequestLimits = { body: 8 * 2 ** 20, structured: 'refuse', role_map: {}, kwargs: {} };
+const LIMITS: RequestLimits = { structured: 'refuse', role_map: {}, kwargs: {} };
 
 const bytesOf = (body: unknown): Buffer =>
   Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));

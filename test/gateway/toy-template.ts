@@ -1,4 +1,4 @@
-import type { Conversation } from '../../src/gateway/play/rendering.js';
+import type { Conversation } from '../../src/gateway/play/engine.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import type { Parsers } from '../../src/model/calls/parsers/read-answer.js';
 

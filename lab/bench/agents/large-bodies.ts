@@ -10,7 +10,7 @@ import { median } from '../measure.js';
 
 const ROUNDS = Number(process.argv[2] ?? 5);
 const MB = 1024 * 1024;
-const LIMITS = { body: 9 * MB, structured: 'refuse', role_map: {}, kwargs: {} } as const;
+const LIMITS = { structured: 'refuse', role_map: {}, kwargs: {} } as const;
 const LINE = 'def look(at):  # a line as programs print it, with "quotes" and more\n';
 
 /** Messages of some 2 kB, as tools' results are. */

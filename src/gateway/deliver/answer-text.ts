@@ -1,4 +1,5 @@
 import { withheld } from '../../model/calls/parsers/thought.js';
+import { withoutOpenEnd } from '../../sampling/seam.js';
 
 /** The text of an answer's tokens, with special tokens shown, as an engine's decoder writes it. */
 
@@ -33,15 +34,6 @@ export function createAnswerText(
       return whole;
     },
   };
-}
-
-/** What a decoder writes for bytes that are not a character yet. */
-const NO_CHARACTER = '\uFFFD';
-
-export function withoutOpenEnd(text: string): string {
-  let end = text.length;
-  while (text[end - 1] === NO_CHARACTER) end -= 1;
-  return text.slice(0, end);
 }
 
 /** A text before the first stop string, without an end that may become one. */

@@ -1,7 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Handed as Known } from '../match/matching.js';
-import { isDelivered, STAYS_OPEN_S } from '../match/matching.js';
 
 /** Whether answers arrive, by what their sockets do after the last byte. */
 
@@ -9,8 +7,6 @@ import { isDelivered, STAYS_OPEN_S } from '../match/matching.js';
 export interface Handed {
   /** It is open, and nothing is known yet. */
   isOpen: () => boolean;
-  /** A call continues this one. */
-  continued: () => void;
   /** The life is over: what is open has arrived. */
   over: () => void;
   /** Nobody looks at it any more. */
@@ -53,45 +49,36 @@ export function handOver(response: ServerResponse, last: string): Promise<boolea
   });
 }
 
-/** Decides once, from the last byte on. */
+/** An answer whose connection stays open so long has arrived. */
+const STAYS_OPEN_MS = 5000;
+
+/**
+ * Decides once, from the last byte on; that it was handed over alone says nothing. It has arrived where another request
+ * comes on the connection, where that closes without ECONNRESET or EPIPE, or stays open.
+ */
 export function watchDelivery(socket: Socket, decide: (whole: boolean) => void): Handed {
-  const known: Known = { connection: 'open', asked_again: false, continued: false, open_s: 0 };
-  let isDecided = false;
   const state = watched.get(socket);
+  let isDecided = false;
   const leave = (): void => {
     isDecided = true;
     clearTimeout(timer);
-    state?.handed.delete(asked);
+    state?.handed.delete(arrived);
     socket.off('close', closed);
   };
-  const changed = (change: Partial<Known>): void => {
+  const decided = (whole: boolean): void => {
     if (isDecided) return;
-    Object.assign(known, change);
-    const whole = isDelivered(known);
-    if (!whole && known.connection === 'open') return;
     leave();
     decide(whole);
   };
-  const asked = (): void => {
-    changed({ asked_again: true });
+  const arrived = (): void => {
+    decided(true);
   };
   const closed = (): void => {
-    changed({ connection: state?.error === true ? 'reset' : 'closed' });
+    decided(state?.error !== true);
   };
-  const timer = setTimeout(() => {
-    changed({ open_s: STAYS_OPEN_S });
-  }, STAYS_OPEN_S * 1000).unref();
-  state?.handed.add(asked);
+  const timer = setTimeout(arrived, STAYS_OPEN_MS).unref();
+  state?.handed.add(arrived);
   socket.once('close', closed);
   if (socket.destroyed) closed();
-  return {
-    isOpen: () => !isDecided,
-    continued: () => {
-      changed({ continued: true });
-    },
-    over: () => {
-      changed({ open_s: STAYS_OPEN_S });
-    },
-    leave,
-  };
+  return { isOpen: () => !isDecided, over: arrived, leave };
 }

@@ -57,23 +57,41 @@ export async function give(giving: Giving, how: HowAsked): Promise<void> {
 /** What is still to be sent; null: the client has closed the connection. */
 type Last = string | null | Refusal;
 
-async function whole(giving: Giving, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, dialect, trajectory, ending, stored } = giving;
+interface Looking {
+  isCut: () => boolean;
+  /** What is still to be sent; null: nothing yet; `again`: what was sent took time. */
+  look: () => Promise<string | null | typeof AGAIN>;
+}
+const AGAIN = Symbol('again');
+
+/** Looks whenever there is news. */
+async function lastOf({ attached, ending }: Giving, { isCut, look }: Looking): Promise<Last> {
   const { call } = attached;
   for (;;) {
     const changed = call.news.next();
     if (isCut()) return null;
-    const line = journalled(call, trajectory);
-    if (line?.answer != null && call.turn !== null) {
-      await stored();
-      response.setHeader('content-type', 'application/json; charset=utf-8');
-      return JSON.stringify(dialect.answer({ rollout_id, turn: call.turn, call: line }));
-    }
+    const last = await look();
+    if (last === AGAIN) continue;
+    if (last !== null) return last;
     const refusal = call.refusal ?? ending();
     if (refusal !== null) return refusal;
     await changed;
   }
 }
+
+const whole = (giving: Giving, isCut: () => boolean): Promise<Last> =>
+  lastOf(giving, {
+    isCut,
+    look: async () => {
+      const { response, attached, rollout_id, dialect, trajectory, stored } = giving;
+      const { turn } = attached.call;
+      const call = journalled(attached.call, trajectory);
+      if (call?.answer == null || turn === null) return null;
+      await stored();
+      response.setHeader('content-type', 'application/json; charset=utf-8');
+      return JSON.stringify(dialect.answer({ rollout_id, turn, call }));
+    },
+  });
 
 /** A comment without a blank line behind it, which some clients take for an event. */
 const KEEP_ALIVE = ': \n';
@@ -81,8 +99,7 @@ const KEEP_ALIVE = ': \n';
 type Streaming = Giving & Pick<HowAsked, 'asked'> & { says: NonNullable<Dialect['stream']> };
 
 async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, trajectory, ending, stored, times, asked, says } = giving;
-  const { call } = attached;
+  const { response, attached, rollout_id, trajectory, stored, times, asked, says } = giving;
   let place = BEGINNING;
   let hasBegun = false;
   const send = async (text: string): Promise<void> => {
@@ -95,28 +112,23 @@ async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
     // Who reads nothing needs no sign of life.
     if (!isCut() && !response.writableNeedDrain) void send(KEEP_ALIVE);
   }, times.keep_alive_ms);
+  const look: Looking['look'] = async () => {
+    const { turn } = attached.call;
+    const call = journalled(attached.call, trajectory);
+    const reading = readingOf(attached.call, trajectory);
+    const { news, to } = piecesFrom(reading, place);
+    if (call === null || turn === null || (news.length === 0 && !reading.ended)) return null;
+    if (reading.ended) await stored();
+    const answering = { rollout_id, turn, call };
+    const first = hasBegun ? '' : says.first(answering);
+    const text = first + news.map((one) => says.news(answering, one)).join('');
+    hasBegun = true;
+    place = to;
+    if (text !== '') await send(text);
+    return reading.ended ? says.last(answering, asked) : AGAIN;
+  };
   try {
-    for (;;) {
-      const changed = call.news.next();
-      if (isCut()) return null;
-      const line = journalled(call, trajectory);
-      const reading = readingOf(call, trajectory);
-      const { news, to } = piecesFrom(reading, place);
-      if (line !== null && call.turn !== null && (news.length > 0 || reading.ended)) {
-        if (reading.ended) await stored();
-        const answering = { rollout_id, turn: call.turn, call: line };
-        const first = hasBegun ? '' : says.first(answering);
-        const text = first + news.map((one) => says.news(answering, one)).join('');
-        hasBegun = true;
-        place = to;
-        if (text !== '') await send(text);
-        if (reading.ended) return says.last(answering, asked);
-        continue;
-      }
-      const refusal = call.refusal ?? ending();
-      if (refusal !== null) return refusal;
-      await changed;
-    }
+    return await lastOf(giving, { isCut, look });
   } finally {
     clearInterval(alive);
   }

@@ -23,30 +23,19 @@ export const reader =
   ): Dialect['read'] =>
   (body, limits) => {
     try {
-      return { request: requestIn(readBody(body, { most: limits.body, foreign }), limits) };
+      return { request: requestIn(readBody(body, foreign), limits) };
     } catch (error) {
       if (error instanceof Refused) return { refused: error.refusal };
       throw error;
     }
   };
 
-/** The object in the body of a request. Its bounds are checked before it is parsed. */
-function readBody(
-  body: Buffer,
-  { most, foreign }: { most: number; foreign: ForeignMembers },
-): Body {
-  if (body.length > most) throw tooLarge(body.length, most);
+/** The object in the body of a request. */
+function readBody(body: Buffer, foreign: ForeignMembers): Body {
   const value = parsed(body, foreign);
   if (!isRecord(value)) throw badRequest(`expected a JSON object as the body, got ${typeof value}`);
   return value;
 }
-
-const tooLarge = (bytes: number, most: number): Refused =>
-  new Refused({
-    status: 413,
-    code: 'request_too_large',
-    message: `expected a body of at most ${most} bytes, got ${bytes}`,
-  });
 
 function parsed(body: Buffer, foreign: ForeignMembers): unknown {
   let text: string;

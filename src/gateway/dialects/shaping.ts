@@ -1,12 +1,18 @@
 import type { AskedSampling } from '../../model/calls/message.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
-import { membersIn } from '../../model/foreign-object.js';
+import { fieldIn, membersIn } from '../../model/foreign-object.js';
 import { preview } from '../../model/problems.js';
 import { isRecord } from '../../platform/json/object.js';
 import { meaningOfJson } from '../request/meaning.js';
 import { badRequest } from '../request/refusals.js';
-import type { TemplateKwargs, ToolChoice } from '../request/request.js';
+import type {
+  AgentRequest,
+  RequestLimits,
+  TemplateKwargs,
+  ToolChoice,
+} from '../request/request.js';
 import { TOOL_CHOICES } from '../request/request.js';
+import type { Body } from './reading.js';
 
 /** What shapes the prompt or the answer, and is not honoured, is refused by its field: a program that counts on it is wrong. */
 
@@ -57,24 +63,100 @@ const SHAPES = new Map<string, Says>([
 const shapeOf = (name: string): Says | undefined =>
   SHAPES.get(name) ?? (name.startsWith('guided_') ? never : undefined);
 
-/** Throws a `Refused` for the first one that is not honoured. */
-export function checkShape(
-  body: Record<string, unknown>,
-  { kwargs }: { kwargs: TemplateKwargs },
-): void {
-  for (const [name, value] of Object.entries(body)) {
-    if (value == null || shapeOf(name)?.(value) !== false) continue;
-    throw unsupported(name, { expected: 'none, which the policy is not sampled with', got: value });
-  }
-  checkKwargs(body['chat_template_kwargs'], kwargs);
+/** Fields that say nothing about the answer. */
+const ASIDE = new Set([
+  'user',
+  'metadata',
+  'store',
+  'service_tier',
+  'prompt_cache_key',
+  'safety_identifier',
+  'client_metadata',
+  // Read below.
+  'parallel_tool_calls',
+  'chat_template_kwargs',
+]);
+
+/** Names beyond the fields that the dialect reads. */
+export const ignoredIn = (body: Body, read: readonly string[]): Set<string> =>
+  new Set(
+    Object.keys(body).filter(
+      (name) =>
+        !read.includes(name) &&
+        !ASIDE.has(name) &&
+        body[name] != null &&
+        !isUsual(name, body[name]),
+    ),
+  );
+
+const isUsual = (name: string, value: unknown): boolean =>
+  name === 'tool_choice' && (value === 'auto' || value === 'none');
+
+const MOST_NAMES = 32;
+
+interface Shaping extends Pick<RequestLimits, 'kwargs'> {
+  tools: readonly unknown[] | undefined;
+  /** The members that lead to a function's name. */
+  name: readonly string[];
+  ignored: Set<string>;
 }
 
-/** Its tokens are sampled as they come: an answer with several calls is read up to the first. */
-export const oneCallOf = (body: Record<string, unknown>): Pick<AskedSampling, 'one_tool_call'> =>
-  body['parallel_tool_calls'] === false ? { one_tool_call: true } : {};
+/** What any dialect says of tools. Throws a `Refused` for the first field that is not honoured. */
+export function shapeIn(
+  body: Body,
+  { tools = [], name, ignored, kwargs }: Shaping,
+): Pick<AgentRequest, 'tool_choice'> & { tools: unknown[] | null; asked: AskedSampling } {
+  const functions = functionsIn(tools, { name, ignored });
+  for (const [field, value] of Object.entries(body)) {
+    if (value == null || shapeOf(field)?.(value) !== false) continue;
+    throw unsupported(field, {
+      expected: 'none, which the policy is not sampled with',
+      got: value,
+    });
+  }
+  checkKwargs(body['chat_template_kwargs'], kwargs);
+  const tool_choice = choiceOf(body);
+  const names = [...ignored].slice(0, MOST_NAMES).map((one) => one.slice(0, 64));
+  return {
+    tools: tool_choice === 'none' ? null : functions,
+    tool_choice,
+    asked: {
+      // Its tokens are sampled as they come: an answer with several calls is read up to the first.
+      ...(body['parallel_tool_calls'] === false && { one_tool_call: true as const }),
+      ...(names.length > 0 && { ignored: names }),
+    },
+  };
+}
+
+/**
+ * The functions among an agent's tools: those alone it executes by itself. Others would be the server's: they are left
+ * out and noted. null: there
+ * are none.
+ */
+function functionsIn(
+  tools: readonly unknown[],
+  { name, ignored }: { name: readonly string[]; ignored: Set<string> },
+): unknown[] | null {
+  const functions = tools.filter((tool, k) => {
+    const type = fieldIn(tool, 'type');
+    if (typeof type !== 'string')
+      throw badRequest(`tools[${k}].type: expected a string, got ${preview(type)}`, {
+        param: `tools[${k}]`,
+      });
+    if (type === 'custom')
+      throw unsupported(`tools[${k}].type`, { expected: 'function', got: type });
+    if (type !== 'function') {
+      ignored.add(`tools (${type})`);
+      return false;
+    }
+    if (typeof name.reduce<unknown>(fieldIn, tool) === 'string') return true;
+    throw badRequest(`tools[${k}].${name.join('.')}: expected a string`, { param: `tools[${k}]` });
+  });
+  return functions.length === 0 ? null : functions;
+}
 
 /** null: the body says nothing of it. */
-export function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice | null {
+function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice | null {
   if (tool_choice == null) return null;
   const choice = TOOL_CHOICES.find((one) => one === tool_choice);
   if (choice !== undefined) return choice;

@@ -116,12 +116,3 @@ export function knows({ known, life, playing }: Life, turn: number): boolean {
   const call = playing.journal.trajectory.calls[turn];
   return call?.line.life === life || known.calls.get(turn)?.is_known === true;
 }
-
-/** What is known of no answer yet: a program that has ended had it; one that goes on may ask again. */
-export function settle({ calls }: KnownCalls, why: 'over' | 'moved'): void {
-  for (const { handed } of calls.values())
-    for (const one of [...handed]) {
-      if (why === 'over') one.over();
-      else one.leave();
-    }
-}

@@ -84,24 +84,3 @@ function isUnwanted({ closed_at }: Candidate): boolean {
   const last = closed_at.slice(-CLOSES);
   return last.length === CLOSES && last.every((at, k) => k === 0 || at <= (last[k - 1] ?? 0));
 }
-
-/** What is known of a connection to which the last byte of an answer was handed. */
-export interface Handed {
-  /** `reset`: ECONNRESET or EPIPE. */
-  connection: 'open' | 'closed' | 'reset';
-  /** Another request has come on it since. */
-  asked_again: boolean;
-  /** A call continues this one. */
-  continued: boolean;
-  /** How long it has stayed open since. */
-  open_s: number;
-}
-
-export const STAYS_OPEN_S = 5;
-
-/** Whether the answer has arrived whole. That it was handed over alone says nothing. */
-export const isDelivered = ({ connection, asked_again, continued, open_s }: Handed): boolean =>
-  continued ||
-  asked_again ||
-  connection === 'closed' ||
-  (connection === 'open' && open_s >= STAYS_OPEN_S);

@@ -2,57 +2,55 @@ import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { isTemplateRefusal } from '../../model/turn/template-check.js';
-import type { PlayedAgent } from '../agent-session.js';
-import { limitOf } from './call-limits.js';
-import type { CallTree } from '../match/call-tree.js';
-import type { Glue } from './glue.js';
+import type { Life } from '../life.js';
+import { knows } from '../match/connections.js';
 import type { HashedRequest } from '../request/meaning.js';
-import { patiently } from './patience.js';
-import type { Prompt } from './place-call.js';
+import type { Limit } from '../request/refusals.js';
+import { badRequest, contextFull, limitReached, Refused } from '../request/refusals.js';
+import { patiently, withoutPlace } from './patience.js';
+import type { Placed, Prompt } from './place-call.js';
 import { callEntries, promptFor } from './place-call.js';
-import { badRequest, contextFull, Refused } from '../request/refusals.js';
 
 /** A new call, from its request to its line in the journal. */
 
-interface Beginning {
-  playing: PlayedAgent;
-  life: number;
-  tree: CallTree;
-  glue: Glue;
-  signal: AbortSignal;
-  /** Behind a first fault. */
-  retry_ms: number;
-  /** Somebody still waits for it. */
-  isAsked: () => boolean;
-  /** Whether a life that replays began this call, or was given it. null: it does not replay. */
-  isKnown: ((call: number) => boolean) | null;
-}
-
 /** Returns its number; null: nobody waits any more. Throws a `Refused`, or as `patiently` does. */
 export async function beginCall(
-  request: HashedRequest,
-  beginning: Beginning,
+  life: Life,
+  {
+    request,
+    signal,
+    isAsked,
+  }: {
+    request: HashedRequest;
+    signal: AbortSignal;
+    /** Somebody still waits for it. */
+    isAsked: () => boolean;
+  },
 ): Promise<number | null> {
-  const { playing, life, tree, signal, retry_ms, isAsked, isKnown } = beginning;
-  const { journal, settings, generation } = playing;
+  const { playing, tree, times, replays } = life;
+  const { journal, generation } = playing;
   const { trajectory } = journal;
+  const { calls } = trajectory;
   checkSize(request, generation());
   // What has no answer is not rendered.
-  checkLimit(trajectory, { settings, begins: false });
-  const prompt = await patiently(() => rendered(request, beginning), {
-    failed: (fault) => playing.failed(fault, trajectory.calls.length),
+  checkLimit(playing, { begins: false });
+  const prompt = await patiently(() => rendered(request, life), {
+    failed: (fault) => playing.failed(fault, calls.length),
     signal,
-    retry_ms,
+    retry_ms: times.retry_ms,
   });
   signal.throwIfAborted();
   if (!isAsked()) return null;
   const { max_seq_len } = generation();
   const tokens = prompt.ids.length;
   if (tokens >= max_seq_len) throw new Refused(contextFull({ tokens, most: max_seq_len }));
-  const { calls, materials } = trajectory;
-  const entries = callEntries(request, { calls, materials, tree, life, prompt, isKnown });
+  const entries = callEntries(request, {
+    ...placesOf(life),
+    prompt,
+    isKnown: replays ? (number) => knows(life, number) : null,
+  });
   const begins = entries.some((entry) => entry.kind === 'call' && entry.cause !== undefined);
-  checkLimit(trajectory, { settings, begins });
+  checkLimit(playing, { begins });
   const turn = calls.length;
   // Without a pause in between: each is folded as it is appended.
   const appended = Promise.all(entries.map((entry) => journal.append(entry)));
@@ -65,6 +63,11 @@ export async function beginCall(
     });
   return turn;
 }
+
+const placesOf = ({ playing: { journal }, tree, life }: Life): Placed => {
+  const { calls, materials } = journal.trajectory;
+  return { calls, materials, tree, life };
+};
 
 /** No tokenizer has many tokens of more characters. Blanks may count for nothing: templates and tokenizers drop some. */
 const MOST_CHARACTERS_EACH = 128;
@@ -88,32 +91,38 @@ function checkSize(
   throw new Refused(contextFull({ tokens: `at least ${tokens}`, most: max_seq_len }));
 }
 
+const tokensOf = ({ assistant_tokens, open }: Trajectory): number =>
+  [...open.values()].reduce((sum, { token_ids }) => sum + token_ids.length, assistant_tokens);
+
+/** Throws where there is no further call. `begins`: it would begin a sequence. */
 function checkLimit(
-  trajectory: Trajectory,
-  { settings, begins }: { settings: PlayedAgent['settings']; begins: boolean },
+  { journal: { trajectory }, settings }: Life['playing'],
+  { begins }: { begins: boolean },
 ): void {
-  const reached = limitOf(trajectory, { limits: settings.limits, begins });
-  if (reached !== null) throw new Refused(reached);
+  const { calls, sampled_tokens, sequences } = settings.limits;
+  const check = (limit: Limit, { most, has }: { most: number | null; has: () => number }): void => {
+    if (most !== null && has() >= most) throw new Refused(limitReached(limit, most));
+  };
+  check('calls', { most: calls, has: () => trajectory.calls.length });
+  check('sampled_tokens', { most: sampled_tokens, has: () => tokensOf(trajectory) });
+  const begun = (): number =>
+    trajectory.calls.filter(({ line }) => line.cause !== undefined).length;
+  if (begins) check('sequences', { most: sequences, has: begun });
 }
 
 /** A conversation that the template refuses is the agent's to change. */
-async function rendered(
-  request: HashedRequest,
-  { playing, life, tree, glue }: Beginning,
-): Promise<Prompt> {
-  const { journal, settings, render } = playing;
-  const { calls, materials } = journal.trajectory;
-  const { history } = settings;
+async function rendered(request: HashedRequest, life: Life): Promise<Prompt> {
+  const { playing, glue } = life;
+  const { render, settings } = playing;
   try {
-    return await promptFor(request, { calls, materials, tree, life, history, glue, render });
+    const { history } = settings;
+    return await promptFor(request, { ...placesOf(life), history, glue, render });
   } catch (error) {
     const { max_seq_len } = playing.generation();
     if (error instanceof Fault && error.type === 'PromptTooLong')
       throw new Refused(contextFull({ tokens: `more than ${max_seq_len}`, most: max_seq_len }));
     if (!isTemplateRefusal(error)) throw error;
-    const said =
-      error.at === null ? error.message : error.message.replaceAll(error.at, 'the engine');
-    throw badRequest(`messages: the policy's chat template refuses them: ${said}`, {
+    throw badRequest(`messages: the policy's chat template refuses them: ${withoutPlace(error)}`, {
       param: 'messages',
     });
   }

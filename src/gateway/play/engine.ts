@@ -1,9 +1,45 @@
+import type { CallMessage } from '../../model/calls/message.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
+import type { Tools } from '../../model/journal/agent-lines.js';
 import type { Call, Pool } from '../../sampling/call.js';
-import type { PlayedAgent } from '../agent-session.js';
-import { wireMessage } from './rendering.js';
 
 /** What the gateway asks of engines beside answers: ids of conversations, and text of ids. Any replica can tell both. */
+
+/** Tools of a request under the hash of their meaning. */
+export interface HashedTools {
+  hash: string;
+  tools: Tools;
+}
+
+export interface Conversation {
+  messages: readonly CallMessage[];
+  tools: HashedTools | null;
+}
+
+/** Ids of a conversation with the generation prompt. Throws a `GenerationRejected` if the template refuses it. */
+export type RenderConversation = (conversation: Conversation) => Promise<number[]>;
+
+/** A message as engines take it (`messages` of `/tokenize`). */
+export const wireMessage = ({
+  role,
+  content,
+  reasoning,
+  tool_calls,
+  tool_call_id,
+}: CallMessage) => ({
+  role,
+  content,
+  // One field for older engines, one for newer.
+  ...(reasoning !== undefined && { reasoning_content: reasoning, reasoning }),
+  ...(tool_calls !== undefined && {
+    tool_calls: tool_calls.map(({ id, name, arguments: given }) => ({
+      id,
+      type: 'function' as const,
+      function: { name, arguments: given },
+    })),
+  }),
+  ...(tool_call_id !== undefined && { tool_call_id }),
+});
 
 interface Asking extends Pick<Call, 'session_id' | 'sharer'> {
   /** Served name. */
@@ -17,7 +53,7 @@ const MOST_ENDS = 32;
 export function engineOf(
   { request }: Pick<Pool, 'request'>,
   { model, chat_template_kwargs, ...asking }: Asking,
-): Pick<PlayedAgent, 'render' | 'detokenize'> {
+): { render: RenderConversation; detokenize: (token_ids: readonly number[]) => Promise<string> } {
   const small = { ...asking, is_generation: false };
   const { signal } = asking;
   const decoded = (token_ids: readonly number[]): Promise<string> =>

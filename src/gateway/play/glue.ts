@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { CallMessage, ToolCall } from '../../model/calls/message.js';
 import { ANSWERS, commonPrefix } from '../../model/turn/chat-turn.js';
 import { isTemplateRefusal } from '../../model/turn/template-check.js';
-import type { Conversation, HashedTools, RenderConversation } from './rendering.js';
+import type { Conversation, HashedTools, RenderConversation } from './engine.js';
 
 /**
  * What a chat template puts behind an answer, up to the next one. The answer is never rendered: its place is taken by a

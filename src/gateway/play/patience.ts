@@ -34,12 +34,16 @@ export async function patiently<T>(
   }
 }
 
-/** A final fault in words that name no address: agents are other people's programs. */
-const engineFailed = ({ type, message, at }: Fault): Refusal => ({
+/** A final fault. Agents are other people's programs. */
+const engineFailed = (fault: Fault): Refusal => ({
   status: 500,
   code: 'generation_failed',
-  message: `the policy's engine did not answer this call (${type}): ${at === null ? message : message.replaceAll(at, 'the engine')}`,
+  message: `the policy's engine did not answer this call (${fault.type}): ${withoutPlace(fault)}`,
 });
+
+/** Its message names no address. */
+export const withoutPlace = ({ message, at }: Fault): string =>
+  at === null ? message : message.replaceAll(at, 'the engine');
 
 export const tooLong = (ms: number): Refusal => ({
   status: 503,

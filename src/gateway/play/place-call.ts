@@ -5,11 +5,11 @@ import { joinedIds } from '../../model/token-id.js';
 import type { CallTree } from '../match/call-tree.js';
 import type { End, Glue } from './glue.js';
 import type { HashedRequest } from '../request/meaning.js';
-import type { RenderConversation } from './rendering.js';
+import type { RenderConversation } from './engine.js';
 
 /** A new call: the ids of its prompt, and its place among the rollout's calls. */
 
-export interface Session extends Pick<Calls, 'materials'> {
+export interface Placed extends Pick<Calls, 'materials'> {
   calls: readonly JournalCall[];
   tree: CallTree;
   /** The last one. */
@@ -32,7 +32,7 @@ export async function promptFor(
     history,
     glue,
     render,
-  }: Session & { history: 'append' | 'template'; glue: Glue; render: RenderConversation },
+  }: Placed & { history: 'append' | 'template'; glue: Glue; render: RenderConversation },
 ): Promise<Prompt> {
   const parent = history === 'append' ? tree.parentOf(request, life) : null;
   const answered = parent === null ? undefined : calls[parent];
@@ -58,7 +58,7 @@ function endOf({ token_ids, generation }: Pick<Sampled, 'token_ids' | 'generatio
 type CallEntry = Extract<Entry, { kind: 'call' }>;
 type MaterialEntry = Extract<Entry, { kind: 'material' }>;
 
-interface Placing extends Session {
+interface Placing extends Placed {
   prompt: Prompt;
   /** Whether a life that replays began this call, or was given it. null: it does not replay. */
   isKnown: ((call: number) => boolean) | null;

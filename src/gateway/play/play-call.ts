@@ -10,7 +10,7 @@ import { readJson } from '../../platform/json/kept.js';
 import type { Call, Means } from '../../sampling/call.js';
 import { sample } from '../../sampling/sample.js';
 import { tapeOf } from '../../sampling/tape.js';
-import type { PlayedAgent } from '../agent-session.js';
+import type { Life } from '../life.js';
 import { beforeStop } from '../deliver/answer-text.js';
 import { patiently } from './patience.js';
 import type { PlayedCall } from './played-call.js';
@@ -21,20 +21,18 @@ import { createTelling, sayable } from '../deliver/telling.js';
 /** A call of the journal, from its line to its `answer`. */
 
 interface CallInPlay {
-  playing: PlayedAgent;
   call: PlayedCall;
   turn: number;
   signal: AbortSignal;
-  /** How often its sampling was begun by this process. */
-  tries: number;
-  /** Behind a first fault. */
-  retry_ms: number;
 }
 
 /** Samples what is missing, and says it. Throws as `patiently` does, and a `Refused` where the engine has no room. */
-export async function playCall(parts: CallInPlay): Promise<void> {
-  const { playing, call, turn, signal, retry_ms } = parts;
-  const { journal, failed } = playing;
+export async function playCall(
+  { playing, times }: Pick<Life, 'playing' | 'times'>,
+  played: CallInPlay,
+): Promise<void> {
+  const { call, turn, signal } = played;
+  const { journal } = playing;
   const { calls } = journal.trajectory;
   const line = calls[turn];
   if (line === undefined || line.answer !== null) return;
@@ -42,20 +40,21 @@ export async function playCall(parts: CallInPlay): Promise<void> {
   const stops = stopsOf(line, settings);
   const { generation } = settings;
   call.telling ??= createTelling({ playing, turn, stops, generation, news: call.news });
-  const counted = (fault: Fault): Promise<unknown> => failed(fault, turn);
-  const asking = callOf(parts, { line, settings, stops });
-  const means = meansOf(parts);
+  const patience = {
+    failed: (fault: Fault): Promise<unknown> => playing.failed(fault, turn),
+    signal,
+    retry_ms: times.retry_ms,
+  };
+  const asking = callOf({ playing, ...played }, { line, settings, stops });
+  const means = meansOf({ playing, ...played });
   call.telling.look();
-  await patiently(
-    async () => {
-      for (;;) {
-        const outcome = await sample(asking, means);
-        if (outcome === 'sampled') break;
-        if (typeof outcome === 'object') throw outcome.failed;
-      }
-    },
-    { failed: counted, signal, retry_ms },
-  );
+  await patiently(async () => {
+    for (;;) {
+      const outcome = await sample(asking, means);
+      if (outcome === 'sampled') break;
+      if (typeof outcome === 'object') throw outcome.failed;
+    }
+  }, patience);
   const { token_ids, line: sampled } = openAnswer(journal.trajectory, turn);
   if (sampled === null) return;
   if (token_ids.length === 0 && sampled.finish_reason === 'length' && asking.room > 0) {
@@ -64,7 +63,7 @@ export async function playCall(parts: CallInPlay): Promise<void> {
   }
   const text = await patiently(
     () => textOf({ token_ids, generation: sampled }, { call, stops, settings }),
-    { failed: counted, signal, retry_ms },
+    patience,
   );
   await journal.append({
     kind: 'answer',
@@ -140,7 +139,7 @@ const roomOf = (
   );
 
 function callOf(
-  { playing, turn, tries }: CallInPlay,
+  { playing, call, turn }: CallInPlay & Pick<Life, 'playing'>,
   { line, settings, stops }: { line: JournalCall; settings: Settings; stops: readonly string[] },
 ): Call {
   const { journal, rollout_id, sharer, seed, eos_ids } = playing;
@@ -154,7 +153,7 @@ function callOf(
     },
     stops,
     settings,
-    request_id: `${rollout_id}.${turn}.${writer}${tries > 0 ? `-${tries}` : ''}`,
+    request_id: `${rollout_id}.${turn}.${writer}${call.tries > 1 ? `-${call.tries - 1}` : ''}`,
     session_id: rollout_id,
     sharer,
     seed: (inherited) => seed({ turn, inherited }),
@@ -165,7 +164,7 @@ function callOf(
   };
 }
 
-function meansOf({ playing, call, turn, signal }: CallInPlay): Means {
+function meansOf({ playing, call, turn, signal }: CallInPlay & Pick<Life, 'playing'>): Means {
   const { journal, pool, waits } = playing;
   const tape = tapeOf(journal, turn);
   return {

@@ -1,4 +1,6 @@
-import { forget, has, knows, parentHas } from '../match/connections.js';
+import type { Share } from '../../platform/waits/allowance.js';
+import { withShare } from '../../platform/waits/allowance.js';
+import { forget, has, parentHas } from '../match/connections.js';
 import { beginCall } from './begin-call.js';
 import type { Life } from '../life.js';
 import { isAnswered, isStoreFault, track } from '../life.js';
@@ -20,13 +22,14 @@ export function startCall(life: Life, call: PlayedCall): void {
   const late = setTimeout(() => {
     cut.abort(new Refused(tooLong(call_ms)));
   }, call_ms);
-  const played = run(life, { call, signal: cut.signal })
+  const { signal } = cut;
+  const played = withShare(life.places, (place) => run(life, { call, signal, place }))
     .catch(async (error: unknown) => {
       if (life.standing.ending() !== null) return;
       if (isStoreFault(error)) throw error;
-      const why: unknown = cut.signal.aborted ? cut.signal.reason : error;
+      const why: unknown = signal.aborted ? signal.reason : error;
       // Nobody waits for it.
-      if (cut.signal.aborted && !(why instanceof Refused)) return;
+      if (signal.aborted && !(why instanceof Refused)) return;
       await refuse(life, { call, refusal: refusalIn(why) });
     })
     .finally(() => {
@@ -44,25 +47,19 @@ export function startCall(life: Life, call: PlayedCall): void {
 
 async function run(
   life: Life,
-  { call, signal }: { call: PlayedCall; signal: AbortSignal },
+  { call, signal, place }: { call: PlayedCall; signal: AbortSignal; place: Share },
 ): Promise<void> {
-  const { playing, tree, standing, times, places } = life;
-  const { retry_ms } = times;
-  await places.line.join(undefined, signal);
-  try {
-    if (call.turn === null) await begin(life, { call, signal });
-    const { turn } = call;
-    if (turn === null) return;
-    const { tries } = call;
-    call.tries += 1;
-    await playCall({ playing, call, turn, signal, tries, retry_ms });
-    tree.grow(playing.journal.trajectory.calls);
-    standing.fails(call.key, null);
-    standing.answered();
-    standing.misfits(null);
-  } finally {
-    places.leave();
-  }
+  const { playing, tree, standing } = life;
+  await place.take(1, signal);
+  if (call.turn === null) await begin(life, { call, signal });
+  const { turn } = call;
+  if (turn === null) return;
+  call.tries += 1;
+  await playCall(life, { call, turn, signal });
+  tree.grow(playing.journal.trajectory.calls);
+  standing.fails(call.key, null);
+  standing.answered();
+  standing.misfits(null);
 }
 
 async function begin(
@@ -71,19 +68,8 @@ async function begin(
 ): Promise<void> {
   const { request } = call;
   if (request === null) return;
-  const { playing, tree, glue, times } = life;
-  const { retry_ms } = times;
   const isAsked = (): boolean => call.connections > 0;
-  const turn = await beginCall(request, {
-    playing,
-    life: life.life,
-    tree,
-    glue,
-    signal,
-    retry_ms,
-    isAsked,
-    isKnown: life.replays ? (number) => knows(life, number) : null,
-  });
+  const turn = await beginCall(life, { request, signal, isAsked });
   if (turn === null) return;
   call.turn = turn;
   call.request = null;

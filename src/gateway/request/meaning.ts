@@ -4,7 +4,7 @@ import type { CallMessage } from '../../model/calls/message.js';
 import type { Tools } from '../../model/journal/agent-lines.js';
 import { foldJson, type Making } from '../../platform/json/fold.js';
 import { writeJson } from '../../platform/json/kept.js';
-import type { HashedTools } from '../play/rendering.js';
+import type { HashedTools } from '../play/engine.js';
 import type { AgentRequest } from './request.js';
 
 /**

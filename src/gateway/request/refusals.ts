@@ -11,7 +11,7 @@ export interface Refusal {
 }
 
 /** `connections`: of a life; the journal knows nothing of it. */
-type Limit = 'calls' | 'sequences' | 'sampled_tokens' | 'connections';
+export type Limit = 'calls' | 'sequences' | 'sampled_tokens' | 'connections';
 
 /** A refusal on its way to who answers. */
 export class Refused extends Error {

@@ -1,12 +1,12 @@
 import type { Worker } from 'node:worker_threads';
+import { readJson } from '../../platform/json/kept.js';
 import { startThread } from '../../platform/process/threads.js';
 import type { Dialect } from '../dialects/dialect.js';
 import type { HashedRequest } from './meaning.js';
 import { hashedInTurns } from './meaning.js';
 import { Refused } from './refusals.js';
 import type { RequestLimits } from './request.js';
-import type { BodyRead, BodyToRead } from './request-wire.js';
-import { unpacked } from './request-wire.js';
+import type { BodyRead, BodyToRead } from './request-thread.js';
 
 /** Bodies become requests; large ones in a thread, since others wait as long as the event loop reads. */
 export interface RequestReader {
@@ -94,5 +94,18 @@ function openThread(gone: () => void): Thread {
     close: async () => {
       await worker.terminate();
     },
+  };
+}
+
+function unpacked({
+  tools: given,
+  ...request
+}: Extract<BodyRead, { request: unknown }>['request']): HashedRequest {
+  // Each tool is a value or a text, as it was when it was read.
+  const tools = given && (readJson(given.text, ['all']) as unknown[]);
+  return {
+    ...request,
+    tools,
+    hashed_tools: given && tools && { hash: given.hash, tools },
   };
 }

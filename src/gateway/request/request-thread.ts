@@ -1,11 +1,38 @@
 import { parentPort } from 'node:worker_threads';
 import { describeError } from '../../platform/errors.js';
+import { writeJson } from '../../platform/json/kept.js';
+import type { DialectName } from '../dialects/dialect.js';
 import { DIALECTS } from '../dialects/dialects.js';
 import { hashedRequest } from './meaning.js';
-import type { BodyRead, BodyToRead } from './request-wire.js';
-import { packed } from './request-wire.js';
+import type { HashedRequest } from './meaning.js';
+import type { Refusal } from './refusals.js';
+import type { RequestLimits } from './request.js';
 
 /** Reads bodies, one after the other (request-reader.ts). */
+
+/** What the thread that reads large bodies is asked, and answers. Values that keep their text cross as text. */
+
+export interface BodyToRead {
+  number: number;
+  body: Uint8Array;
+  dialect: DialectName;
+  limits: RequestLimits;
+}
+
+export type BodyRead = { number: number } & (
+  { request: PackedRequest } | { refused: Refusal } | { failed: string }
+);
+
+type PackedRequest = Omit<HashedRequest, 'tools' | 'hashed_tools'> & {
+  tools: { hash: string; text: string } | null;
+};
+
+function packed({ hashed_tools, ...request }: HashedRequest): PackedRequest {
+  return {
+    ...request,
+    tools: hashed_tools && { hash: hashed_tools.hash, text: writeJson(hashed_tools.tools) },
+  };
+}
 
 function answerTo({ number, body, dialect, limits }: BodyToRead): BodyRead {
   try {

@@ -28,8 +28,6 @@ export const MOST_STOP_CHARACTERS = 256;
 export const MOST_LOGPROBS = 20;
 
 export interface RequestLimits {
-  /** Bytes. */
-  body: number;
   /** Whether an answer may have to match a schema. */
   structured: 'allow' | 'refuse';
   /** By what role the template renders messages of another. */

@@ -1,17 +1,18 @@
-import type { Bodies, Body } from './bodies.js';
+import type { Bodies } from './body.js';
 import { bytesOf } from './body.js';
 import { askedAgain } from '../deliver/delivery.js';
 import type { Sessions } from './sessions.js';
+import { NAME } from './sessions.js';
 import type { Keyed } from './key.js';
 import { keyIn } from './key.js';
 import type { Answer, Exchange } from './listener.js';
-import { NAME } from './neighbours.js';
 import { gatewayFailed } from '../play/patience.js';
 import type { Refusal } from './refusals.js';
 import { openaiError, Refused } from './refusals.js';
 import type { RequestReader } from './request-reader.js';
 import { sendElsewhere, sendJson, sendRefusal } from './reply.js';
-import type { Session } from '../session.js';
+import type { Life } from '../life.js';
+import { attach } from '../match/attach.js';
 import type { Dialect } from '../dialects/dialect.js';
 import { ofGym } from '../dialects/gym.js';
 import { dialectAt, DIALECTS } from '../dialects/dialects.js';
@@ -77,7 +78,7 @@ async function route(
   }
   if (dialect === null && named !== 'GET /v1/models') {
     const refusal = noRoute(`${said} ${path}`);
-    sessions.here(key)?.misfits(refusal);
+    sessions.here(key)?.standing.misfits(refusal.message);
     throw new Refused(refusal);
   }
   const gone = new AbortController();
@@ -96,7 +97,7 @@ async function route(
     sendElsewhere(response, `${answerer.elsewhere}/${place}/${key ?? ''}${asked}`);
     if (!request.complete) request.resume();
   } else if (dialect === null) sendJson(response, models(answerer));
-  else await call(exchange, { session: answerer, ...answering, dialect, gone: gone.signal });
+  else await call(exchange, { life: answerer, ...answering, dialect, gone: gone.signal });
 }
 
 /** Clients that take this for a proxy send a whole address. */
@@ -110,53 +111,51 @@ const noRoute = (named: string): Refusal => ({
     .join(', ')} or GET /v1/models`,
 });
 
-const models = ({ playing }: Session): object => ({
+const models = ({ playing }: Life): object => ({
   object: 'list',
   data: [{ id: playing.generation().model, object: 'model', created: 0, owned_by: 'policy' }],
 });
 
-type Call = Omit<Routing, 'sessions'> & { session: Session; dialect: Dialect; gone: AbortSignal };
+type Call = Omit<Routing, 'sessions'> & { life: Life; dialect: Dialect; gone: AbortSignal };
 
-async function call(exchange: Exchange, { bodies, ...calling }: Call): Promise<void> {
-  const body = bodies.open(calling.session);
+async function call(
+  { request, response, expects }: Exchange,
+  { life, dialect, bodies, requests, times, gone }: Call,
+): Promise<void> {
+  const { playing, standing } = life;
+  const { settings, journal, rollout_id } = playing;
+  const { limits, structured, role_map } = settings;
+  const body = bodies.open(life);
+  const ready = (): void => {
+    if (expects) response.writeContinue();
+  };
   try {
-    await answered(exchange, { ...calling, body });
+    const bounds = { most: limits.body, patience_ms: times.body_ms };
+    const bytes = await bytesOf(request, { ...bounds, body, ready });
+    const kwargs = kwargsOf(playing.generation().generation.chat_template_kwargs);
+    const reading = { dialect, limits: { structured, role_map, kwargs } };
+    const asked = await body.inTurn(() => requests.read(bytes, reading));
+    const named = request.headers['idempotency-key'];
+    const attached = await attach(life, {
+      request: asked,
+      idempotency_key: typeof named === 'string' && named !== '' ? named.slice(0, 256) : null,
+      is_retry: Number(request.headers['x-stainless-retry-count'] ?? 0) > 0,
+      gone,
+      release: body.close,
+    });
+    if ('status' in attached) {
+      sendRefusal(response, { refusal: attached, dialect, asked });
+      return;
+    }
+    const { trajectory, stored } = journal;
+    const { ending } = standing;
+    const giving = { request, response, attached, rollout_id, dialect, ending };
+    await give({ ...giving, trajectory, stored, times }, asked);
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === UNSUPPORTED)
-      calling.session.misfits(error.refusal);
+      standing.misfits(error.message);
     throw error;
   } finally {
     body.close();
   }
-}
-
-async function answered(
-  { request, response, expects }: Exchange,
-  { session, dialect, body, requests, times, gone }: Omit<Call, 'bodies'> & { body: Body },
-): Promise<void> {
-  const { playing, ending } = session;
-  const { settings, journal, rollout_id } = playing;
-  const { limits, structured, role_map } = settings;
-  const most = limits.body;
-  const ready = (): void => {
-    if (expects) response.writeContinue();
-  };
-  const bytes = await bytesOf(request, { most, patience_ms: times.body_ms, body, ready });
-  const kwargs = kwargsOf(playing.generation().generation.chat_template_kwargs);
-  const reading = { dialect, limits: { body: most, structured, role_map, kwargs } };
-  const asked = await body.inTurn(() => requests.read(bytes, reading));
-  const named = request.headers['idempotency-key'];
-  const idempotency_key = typeof named === 'string' && named !== '' ? named.slice(0, 256) : null;
-  const is_retry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
-  const release = body.close;
-  const attached = await session.attach({
-    ...{ request: asked, idempotency_key, is_retry, gone, release },
-  });
-  if ('status' in attached) {
-    sendRefusal(response, { refusal: attached, dialect, asked });
-    return;
-  }
-  const giving = { request, response, attached, rollout_id, dialect, ending };
-  const { trajectory, stored } = journal;
-  await give({ ...giving, trajectory, stored, times }, asked);
 }

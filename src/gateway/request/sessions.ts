@@ -1,24 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createHttpClient } from '../../platform/http/client.js';
 import type { Answerers } from '../agent-session.js';
 import { addressIn, type Address } from './key.js';
-import type { Neighbours } from './neighbours.js';
 import { createNews } from '../news.js';
 import { ended } from '../play/patience.js';
 import type { Refusal } from './refusals.js';
-import type { Session } from '../session.js';
+import type { Life } from '../life.js';
 
 /** Whose key it is: a life that this process answers, one of another worker, or one that nobody answers now. */
 export interface Sessions {
-  put: (session: Session) => void;
-  leave: (session: Session, why: 'over' | 'moved') => void;
-  /** The session of this process; null: none. */
-  here: (key: string | null) => Session | null;
+  put: (life: Life) => void;
+  leave: (life: Life, why: 'over' | 'moved') => void;
+  /** The life that this process answers; null: none. */
+  here: (key: string | null) => Life | null;
   /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
   answererOf: (key: string | null, wait: { ms: number; signal: AbortSignal }) => Promise<Answerer>;
   close: () => Promise<void>;
 }
 
-export type Answerer = Session | Refusal | Elsewhere;
+export type Answerer = Life | Refusal | Elsewhere;
 
 /** Another worker's gateway. */
 export interface Elsewhere {
@@ -52,22 +52,22 @@ const LOOK_MS = { first: 100, longest: 1000 };
 interface Others {
   /** null: there are no other workers. */
   answerers: Answerers | null;
-  neighbours: Pick<Neighbours, 'answers'>;
   /** The URL of this process. */
   url: () => string;
 }
 
 export function createSessions(secret: string, others: Others): Sessions {
-  const byRollout = new Map<string, Session>();
+  const byRollout = new Map<string, Life>();
   /** By rollout, its last life. */
   const over = new Map<string, number>();
   const opened = createNews();
-  const find = ({ rollout_id, life, writer }: Address): Session | Refusal => {
+  const neighbours = createNeighbours();
+  const find = ({ rollout_id, life, writer }: Address): Life | Refusal => {
     if (life <= (over.get(rollout_id) ?? 0)) return ended('over');
     const session = byRollout.get(rollout_id);
     if (session === undefined || life > session.life) return AWAY;
     if (life < session.life || writer !== session.writer) return DEAD;
-    const ending = session.ending();
+    const ending = session.standing.ending();
     // One that has lost its journal answers no more, and another one may.
     return ending?.status === 503 ? AWAY : (ending ?? session);
   };
@@ -102,7 +102,7 @@ export function createSessions(secret: string, others: Others): Sessions {
         const next = opened.next();
         const here = find(address);
         if (!('status' in here) || here.status !== 503) return here;
-        const found = await answererElsewhere(address.rollout_id, others);
+        const found = await answererElsewhere(address.rollout_id, { ...others, neighbours });
         signal.throwIfAborted();
         const left = end - performance.now();
         if (found !== null || left <= 0) return found ?? here;
@@ -113,6 +113,7 @@ export function createSessions(secret: string, others: Others): Sessions {
     close: async () => {
       await Promise.all([...byRollout.values()].map((session) => session.end('moved')));
       byRollout.clear();
+      await neighbours.close();
     },
   };
 }
@@ -120,7 +121,7 @@ export function createSessions(secret: string, others: Others): Sessions {
 /** null: nobody whom this process can name. */
 async function answererElsewhere(
   rollout_id: string,
-  { answerers, neighbours, url }: Others,
+  { answerers, neighbours, url }: Others & { neighbours: ReturnType<typeof createNeighbours> },
 ): Promise<Elsewhere | Refusal | null> {
   if (answerers === null) return null;
   const answerer = await answerers.find(rollout_id);
@@ -137,4 +138,49 @@ async function eitherOf(
   const either = AbortSignal.any([signal, waited.signal]);
   await Promise.race([news, sleep(ms, undefined, { signal: either }).catch(() => undefined)]);
   waited.abort();
+}
+
+/** What a gateway says of itself at `GET /`. */
+export const NAME = { 'x-gateway': 'durable-rollouts' };
+
+/** Where programs ask is near. */
+const ANSWERS_WITHIN_MS = 1000;
+/** So long one look counts, for all calls that are on their way there. */
+const COUNTS_MS = 1000;
+
+/** Gateways of other workers: which of them answer now. A frozen one does not, and neither does another program that has got its port. */
+function createNeighbours() {
+  const client = createHttpClient({ connect_timeout_ms: ANSWERS_WITHIN_MS });
+  const looks = new Map<string, { at: number; answers: Promise<boolean> }>();
+  const closing = new AbortController();
+  const look = async (url: string): Promise<boolean> => {
+    try {
+      const { status, header } = await client.exchange({
+        method: 'GET',
+        url: `${url}/`,
+        timeout_ms: ANSWERS_WITHIN_MS,
+        signal: closing.signal,
+        max_bytes: 1024,
+      });
+      return status === 200 && header('x-gateway') === NAME['x-gateway'];
+    } catch {
+      // Whatever keeps it from answering: it is asked again.
+      return false;
+    }
+  };
+  return {
+    answers: (url: string): Promise<boolean> => {
+      const now = performance.now();
+      const known = looks.get(url);
+      if (known !== undefined && now - known.at < COUNTS_MS) return known.answers;
+      for (const [other, { at }] of looks) if (now - at >= COUNTS_MS) looks.delete(other);
+      const answers = look(url);
+      looks.set(url, { at: now, answers });
+      return answers;
+    },
+    close: async (): Promise<void> => {
+      closing.abort(new Error('the gateway closes'));
+      await client.close();
+    },
+  };
 }

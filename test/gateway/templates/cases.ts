@@ -3,7 +3,7 @@ import type { CallMessage } from '../../../src/model/calls/message.js';
 import { Fault } from '../../../src/model/faults.js';
 import type { End, Joint } from '../../../src/gateway/play/glue.js';
 import { createGlue } from '../../../src/gateway/play/glue.js';
-import { wireMessage } from '../../../src/gateway/play/rendering.js';
+import { wireMessage } from '../../../src/gateway/play/engine.js';
 
 /** News of six forms behind three answers, and what each of the field's chat templates makes of them. */
 

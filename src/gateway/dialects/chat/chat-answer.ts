@@ -1,6 +1,6 @@
 import type { ToolCall } from '../../../model/calls/message.js';
 import type { News } from '../../deliver/pieces.js';
-import { createdOf, finishOf, modelOf, usageOf } from '../answering.js';
+import { createdOf, finishOf, modelOf, usageOf } from '../dialect.js';
 import type { Answering } from '../dialect.js';
 
 /** Answers in the dialect of `/v1/chat/completions`. */

@@ -11,13 +11,10 @@ import {
   MOST_STOP_CHARACTERS,
   MOST_STOPS,
 } from '../../request/request.js';
-import { contentText } from '../content.js';
-import { conversationOf, roleOf, toolCall } from '../conversation.js';
-import { ignoredIn, named } from '../ignored.js';
+import { contentText, conversationOf, roleOf, toolCall } from '../conversation.js';
 import type { Body } from '../reading.js';
 import { checked, FIELDS, nullish, reader } from '../reading.js';
-import { checkShape, choiceOf, oneCallOf, UNSUPPORTED } from '../shaping.js';
-import { functionsIn } from '../tools.js';
+import { ignoredIn, shapeIn, UNSUPPORTED } from '../shaping.js';
 
 /** Requests of the dialect `/v1/chat/completions`. */
 
@@ -48,6 +45,7 @@ const Fields = z.looseObject({
   stop: nullish(z.union([Stop.transform((one) => [one]), z.array(Stop).max(MOST_STOPS)])),
   logprobs: nullish(z.boolean()),
   top_logprobs: nullish(z.int().min(0).max(MOST_LOGPROBS)),
+  response_format: z.unknown().optional(),
 });
 type Fields = z.infer<typeof Fields>;
 
@@ -62,7 +60,7 @@ function requestIn(body: Body, limits: RequestLimits): AgentRequest {
     throw badRequest(`n: expected 1, got ${fields.n}: send one request for each answer`, {
       param: 'n',
     });
-  const ignored = ignoredIn(body, READ);
+  const ignored = ignoredIn(body, Object.keys(Fields.shape));
   const messages = fields.messages.map((value, k) => {
     const where = `messages[${k}]`;
     const message = checked(Message, { value, where });
@@ -70,15 +68,18 @@ function requestIn(body: Body, limits: RequestLimits): AgentRequest {
     return messageIn(message, where);
   });
   const conversation = conversationOf(messages, { field: 'messages', role_map: limits.role_map });
-  const structured = structuredIn(body['response_format'], limits);
-  const tools = functionsIn(fields.tools ?? [], { name: ['function', 'name'], ignored });
-  checkShape(body, limits);
-  const tool_choice = choiceOf(body);
+  const structured = structuredIn(fields.response_format, limits);
+  const { tools } = fields;
+  const { asked, ...shape } = shapeIn(body, {
+    ...limits,
+    tools,
+    name: ['function', 'name'],
+    ignored,
+  });
   return {
     ...conversation,
-    tools: tool_choice === 'none' ? null : tools,
-    tool_choice,
-    asked: { ...askedIn(fields), ...oneCallOf(body), ...structured, ...named(ignored) },
+    ...shape,
+    asked: { ...askedIn(fields), ...structured, ...asked },
     stream: fields.stream ?? false,
   };
 }
@@ -136,19 +137,3 @@ function structuredIn(
     );
   return { structured: writeJson(format) };
 }
-
-/** Fields that say something about the answer, and are read. */
-const READ = new Set([
-  'model',
-  'messages',
-  'tools',
-  'stream',
-  'stream_options',
-  'max_tokens',
-  'max_completion_tokens',
-  'stop',
-  'logprobs',
-  'top_logprobs',
-  'response_format',
-  'chat_template_kwargs',
-]);

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import type { CallMessage } from '../../../model/calls/message.js';
 import { isRecord } from '../../../platform/json/object.js';
-import { contentText } from '../content.js';
-import { roleOf, toolCall } from '../conversation.js';
+import { contentText, roleOf, toolCall } from '../conversation.js';
 import { checked, nullish } from '../reading.js';
 import { unsupported } from '../shaping.js';
 

@@ -1,5 +1,5 @@
 import type { ToolCall } from '../../../model/calls/message.js';
-import { createdOf, finishOf, modelOf, usageOf } from '../answering.js';
+import { createdOf, finishOf, modelOf, usageOf } from '../dialect.js';
 import type { Answering } from '../dialect.js';
 
 /** Answers in the dialect of `/v1/responses`, in the form in which NeMo Gym's models say them. */

@@ -9,11 +9,9 @@ import { badRequest, Refused } from '../../request/refusals.js';
 import type { AgentRequest, RequestLimits } from '../../request/request.js';
 import { MOST_MESSAGES } from '../../request/request.js';
 import { conversationOf } from '../conversation.js';
-import { ignoredIn, named } from '../ignored.js';
 import type { Body } from '../reading.js';
 import { checked, FIELDS, nullish, reader } from '../reading.js';
-import { checkShape, choiceOf, oneCallOf, unsupported } from '../shaping.js';
-import { functionsIn } from '../tools.js';
+import { ignoredIn, shapeIn, unsupported } from '../shaping.js';
 import { messagesOf } from './input-items.js';
 
 /** Requests of the dialect `/v1/responses`. */
@@ -38,20 +36,23 @@ function requestIn(body: Body, limits: RequestLimits): AgentRequest {
   const fields = checked(Fields, { value: { ...body, input: itemsIn(body['input']) }, where: '' });
   const { instructions, previous_response_id, text = {} } = fields;
   if (previous_response_id !== undefined) throw notKept(previous_response_id);
-  const ignored = ignoredIn(body, READ);
+  const ignored = ignoredIn(body, [...Object.keys(Fields.shape), ...Object.keys(ONLY)]);
   const first = instructions === undefined ? [] : [{ role: 'system', content: instructions }];
   const messages = [...first, ...messagesOf(fields.input)];
   const conversation = conversationOf(messages, { field: 'input', role_map: limits.role_map });
   checkFormat(text['format']);
   if (text['verbosity'] != null) ignored.add('text.verbosity');
-  const tools = functionsIn(fields.tools ?? [], { name: ['name'], ignored });
-  checkShape(body, limits);
-  const tool_choice = choiceOf(body);
+  const { tools, asked, ...shape } = shapeIn(body, {
+    ...limits,
+    tools: fields.tools,
+    name: ['name'],
+    ignored,
+  });
   return {
     ...conversation,
-    tools: tool_choice === 'none' ? null : (tools?.map(asTemplatesKnowIt) ?? null),
-    tool_choice,
-    asked: { ...askedIn(fields), ...oneCallOf(body), ...named(ignored) },
+    ...shape,
+    tools: tools?.map(asTemplatesKnowIt) ?? null,
+    asked: { ...askedIn(fields), ...asked },
     stream: false,
   };
 }
@@ -118,15 +119,3 @@ function askedIn({ model, max_output_tokens }: Fields): AskedSampling {
     ...(max_output_tokens !== undefined && { max_tokens: max_output_tokens }),
   };
 }
-
-/** Fields that say something about the answer, and are read. */
-const READ = new Set([
-  ...Object.keys(ONLY),
-  'model',
-  'input',
-  'instructions',
-  'tools',
-  'max_output_tokens',
-  'text',
-  'chat_template_kwargs',
-]);
