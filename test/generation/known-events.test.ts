@@ -17,8 +17,7 @@ import { capture, counted, streamCaptures } from './captures.js';
 
 const WIDE: StreamBounds = { max_event_bytes: 2 ** 20, max_bytes: 2 ** 24 };
 const SENT = {
-  replica: 'http://replica/v1',
-  request_id: 'r',
+  site: { replica: 'http://replica/v1', call: 'completion r' },
   prompt_ids: [42, 71, 78, 365, 320, 274, 482],
   max_tokens: 100_000,
   logprobs: true,

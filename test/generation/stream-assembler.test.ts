@@ -37,8 +37,7 @@ const FAULTY: Record<string, { type: FaultType; message: RegExp }> = {
 const numberOf = (file: string): string => file.slice(0, 3);
 
 const sentFor = ({ prompt, max_tokens, logprobs }: Capture): SentRequest => ({
-  replica: 'http://engine/v1',
-  request_id: 'b/0-0.0.w',
+  site: { replica: 'http://engine/v1', call: 'completion b/0-0.0.w' },
   prompt_ids: prompt,
   max_tokens,
   logprobs,

@@ -9,8 +9,7 @@ import {
 import { Fault, type FaultType } from '../../src/model/faults.js';
 
 const SENT: SentRequest = {
-  replica: 'http://engine/v1',
-  request_id: 'b/0-0.0.w',
+  site: { replica: 'http://engine/v1', call: 'completion b/0-0.0.w' },
   prompt_ids: [7, 8, 9],
   max_tokens: 4,
   logprobs: true,

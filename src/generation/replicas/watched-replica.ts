@@ -3,7 +3,6 @@ import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { orAborted } from '../../platform/waits/abort.js';
-import { shared } from '../../platform/waits/shared.js';
 import type {
   GenerationService,
   LogprobsModeOf,
@@ -197,7 +196,7 @@ const ASK_EVERY_MS = 250;
 type PauseOver = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Waits for the end of an engine's pause, with one question at a time for all waiters. It ends when the engine no
+ * Waits for the end of an engine's pause. It ends when the engine no
  * longer says that it is paused (a dead one does not), or with the signal. Other code limits the pause.
  */
 export function createPauseWatch({
@@ -207,14 +206,16 @@ export function createPauseWatch({
   isPaused: () => Promise<boolean>;
   clock: Clock;
 }): PauseOver {
-  // An answer only applies to those that waited when the question was sent.
-  const askLater = shared(async () => {
+  let next: Promise<boolean> | null = null;
+  /** One question for all that wait by then: an answer only applies to those. */
+  const askLater = async (): Promise<boolean> => {
     await new Promise<void>((resolve) => clock.after(ASK_EVERY_MS, resolve));
+    next = null;
     return await isPaused();
-  });
+  };
   return async (signal) => {
     signal.throwIfAborted();
     let isOver = false;
-    while (!isOver) isOver = !(await orAborted(askLater(), signal));
+    while (!isOver) isOver = !(await orAborted((next ??= askLater()), signal));
   };
 }

@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream';
-import { APIError } from 'openai';
 import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { dataOf, readEvents } from '../../platform/http/event-stream.js';
 import type { Passage } from '../../platform/http/skipped.js';
@@ -8,7 +7,7 @@ import type { WireName } from './known-events.js';
 import { knownIn } from './known-events.js';
 import type { GenerationRequest } from '../generation-service.js';
 import type { Arrivals } from '../wire/stream-assembler.js';
-import { flatError } from '../wire/wire-faults.js';
+import { ErrorEvent, isErrorEvent } from '../wire/wire-faults.js';
 
 /**
  * A token takes some 350 bytes on the wire, an id of a prompt's echo 7, a proxy's keep-alive comment 20. A stream of
@@ -55,15 +54,8 @@ export function readCompletion(
       isDone ||= data?.startsWith('[DONE]') ?? false;
       if (data === null || isDone) return;
       const chunk: unknown = JSON.parse(data);
-      const error = errorIn(chunk);
-      if (error !== null) throw error;
+      if (isErrorEvent(chunk)) throw new ErrorEvent(chunk);
       arrivals.chunk(wire === 'generate' ? asCompletionChunk(chunk) : chunk);
     },
   });
-}
-
-/** Servers write errors into streams, as `{"error": …}` or flat. */
-function errorIn(chunk: unknown): APIError | null {
-  const { error } = Object(chunk) as { error?: unknown };
-  return error ? new APIError(undefined, error, undefined, undefined) : flatError(chunk);
 }

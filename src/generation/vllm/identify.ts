@@ -5,7 +5,7 @@ import type { EngineIdentity } from '../../model/policy/record.js';
 import { preview, previews } from '../../model/problems.js';
 import type { Ask } from '../wire/ask.js';
 import { jsonOf, read } from '../wire/ask.js';
-import type { HttpReply } from '../wire/http.js';
+import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound, EngineSettings } from '../weight-control.js';
 import { labelIn, servedModels } from './questions.js';
 

@@ -7,10 +7,9 @@ import { orAborted } from '../../platform/waits/abort.js';
 import type { Chat, GenerationService, PictureRoute, Rendering } from '../generation-service.js';
 import { folded, mediaParts } from './folded.js';
 import type { Ask } from '../wire/ask.js';
-import { jsonOf, read, refusalOf } from '../wire/ask.js';
-import type { HttpReply } from '../wire/http.js';
-import type { CallSite } from '../wire/wire-faults.js';
-import { protocolFault, refusalFault } from '../wire/wire-faults.js';
+import { jsonOf, read } from '../wire/ask.js';
+import type { CallSite, HttpReply } from '../wire/wire-faults.js';
+import { protocolFault, refusalFault, refusalOf } from '../wire/wire-faults.js';
 
 /**
  * Pictures together with ids: `/inference/v1/generate` with `content_parts`. The engine wants the ids as its chat
@@ -94,7 +93,7 @@ export function createPictures(deps: Deps): VllmPictures {
       if (!('what' in found)) return found;
       known.delete(model);
       throw refusalFault(
-        { status: 400, message: found.what, param: null, header: () => null },
+        { status: 400, message: found.what, header: () => null },
         { replica: deps.replica, call: 'pictures' },
       );
     },

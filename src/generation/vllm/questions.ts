@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { isLogprob, MINUS_INFINITY } from '../../model/logprob.js';
 import type { Ask } from '../wire/ask.js';
 import { jsonOf, ModelName, WeightLabel } from '../wire/ask.js';
-import type { HttpReply } from '../wire/http.js';
 import { protocolFault } from '../wire/wire-faults.js';
+import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound } from '../weight-control.js';
 
 /** What a vLLM server is asked by those who sample and by those who change its weights. */

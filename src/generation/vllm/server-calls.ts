@@ -9,8 +9,8 @@ import { shared } from '../../platform/waits/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Bound } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
-import { jsonOf, refusalOf, routeMissing } from '../wire/ask.js';
-import { protocolFault, refusalFault, unavailableFault } from '../wire/wire-faults.js';
+import { jsonOf, routeMissing } from '../wire/ask.js';
+import { protocolFault, refusalFault, refusalOf, unavailableFault } from '../wire/wire-faults.js';
 import * as vllm from './questions.js';
 
 /**

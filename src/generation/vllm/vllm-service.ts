@@ -1,4 +1,3 @@
-import { APIError } from 'openai';
 import { MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationRequest, GenerationService } from '../generation-service.js';
@@ -7,6 +6,7 @@ import type { OpenStream } from '../wire/generate.js';
 import { createGenerate } from '../wire/generate.js';
 import type { HttpOptions, Streams } from '../wire/http.js';
 import { createCalls, createStreams, serverRoot } from '../wire/http.js';
+import { StreamRefused } from '../wire/wire-faults.js';
 import { completionBody } from './completion-body.js';
 import { boundsOf, readCompletion } from './completion-stream.js';
 import { generateBody } from './generate-wire.js';
@@ -120,8 +120,8 @@ function createWire({
       try {
         return await opened(request, { ...generate, body: generateBody(request) });
       } catch (error) {
-        if (!(error instanceof APIError) || (error.status !== 403 && error.status !== 404))
-          throw error;
+        const status = error instanceof StreamRefused ? error.reply.status : null;
+        if (status !== 403 && status !== 404) throw error;
         const read = await completion(request, signal);
         generates = false;
         return read;

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { problemsOf } from '../../model/problems.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import type { Bound } from '../weight-control.js';
-import type { Calls, HttpReply } from './http.js';
-import type { CallSite, Refusal } from './wire-faults.js';
-import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
+import type { Calls } from './http.js';
+import type { CallSite, HttpReply } from './wire-faults.js';
+import { protocolFault, refusalFault, refusalOf, serverError } from './wire-faults.js';
 
 /** Questions to one server, by method and path, and what it answers. */
 
@@ -88,10 +88,5 @@ export function read<T>(schema: z.ZodType<T>, { reply, site }: Replied): T {
 export function routeMissing(reply: HttpReply): string | null {
   const body = jsonOf(reply);
   const isError = typeof body === 'object' && body !== null && 'error' in body;
-  return isError ? readServerError(reply.text).message : null;
-}
-
-export function refusalOf({ status, text, header }: HttpReply): Refusal {
-  const { message, param } = readServerError(text);
-  return { status, message: `${status} ${message}`, param, header };
+  return isError ? serverError(reply.text) : null;
 }

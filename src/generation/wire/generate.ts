@@ -25,7 +25,7 @@ export type OpenStream = (
 
 interface GenerateDeps {
   replica: string;
-  /** By whichever wire the server has. Rejects with errors of the `openai` package. */
+  /** By whichever wire the server has. Rejects with what `wireFault` reads. */
   openStream: OpenStream;
   /** A model's limit from the server's list; null if the list has none. */
   contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
@@ -189,9 +189,8 @@ async function send(
 
 type Assembled<T> = (state: StreamState, event: T) => ReturnType<typeof assemble>;
 
-const sentOf = (request: GenerationRequest, { replica }: CallSite): SentRequest => ({
-  replica,
-  request_id: request.request_id,
+const sentOf = (request: GenerationRequest, site: CallSite): SentRequest => ({
+  site,
   prompt_ids: request.prompt_ids,
   has_pictures: (request.pictures?.length ?? 0) > 0,
   max_tokens: request.max_tokens,

@@ -5,12 +5,13 @@ import type { Response } from 'undici';
 import { writeJson } from '../../platform/json/kept.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance, withShare } from '../../platform/waits/allowance.js';
-import type { Answer, HttpClient, StreamOpening } from '../../platform/http/client.js';
+import type { HttpClient, OpenedStream, StreamOpening } from '../../platform/http/client.js';
 import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import { undici } from '../../platform/http/undici.js';
-import { HttpFailure, httpFailureIn } from '../../platform/http/failure.js';
+import { httpFailureIn } from '../../platform/http/failure.js';
 import type { GenerationRequest } from '../generation-service.js';
-import { readServerError, wireFault } from './wire-faults.js';
+import type { HttpReply } from './wire-faults.js';
+import { StreamRefused, wireFault } from './wire-faults.js';
 
 type Fetch = NonNullable<ClientOptions['fetch']>;
 
@@ -21,7 +22,7 @@ const NO_TIMEOUT_MS = 2_147_483_647;
  * uvicorn closes idle connections after 5 s. Ours must close earlier, even on a busy machine, or a request meets a
  * reset.
  */
-const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 } as const;
+const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 };
 
 export interface HttpOptions {
   /** One replica; ends in `/v1`. */
@@ -48,8 +49,6 @@ interface HttpCall {
   signal: AbortSignal;
 }
 
-export type HttpReply = Pick<Answer, 'status' | 'text' | 'header'>;
-
 export interface Calls {
   /**
    * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
@@ -61,7 +60,7 @@ export interface Calls {
 }
 
 export interface Streams {
-  /** Begins a generation. Its body is to be read, within bounds. Rejects with errors of the `openai` package. */
+  /** Begins a generation. Its body is to be read, within bounds. Rejects with what `wireFault` reads. */
   open: (path: string, sent: Sent) => Promise<Readable>;
   close: () => Promise<void>;
 }
@@ -93,9 +92,9 @@ export function createStreams({ base_url, api_key, connections, lookup }: HttpOp
   });
   return {
     open: async (path, { body, request_id, session_id, signal }) => {
-      let opened: Readable | null = null;
-      const take = (body: Readable): void => {
-        opened = body;
+      let opening = null as Promise<OpenedStream> | null;
+      const take: Take = (given) => {
+        opening = given;
       };
       const posted = client.post(path, {
         body,
@@ -105,51 +104,35 @@ export function createStreams({ base_url, api_key, connections, lookup }: HttpOp
         fetchOptions: { take } as object,
         headers: { 'X-Request-Id': request_id, 'X-Session-ID': session_id },
       });
-      // Its own reader of streams takes several times as long as all else that is done with a token.
       await posted.asResponse();
-      return opened as unknown as Readable;
+      const opened = await opening;
+      if (opened === null) throw new Error(`${path}: nothing was sent`);
+      if ('body' in opened) return opened.body;
+      throw new StreamRefused(opened.refusal);
     },
     close,
   };
 }
 
-/** Statuses that a `Response` can have. */
-const isStatus = (status: number): boolean => status !== 304 && status <= 599;
-
 /**
- * Keeps the body of a stream from the `openai` package, and gives it refusals in the one shape that it reads: of all
- * others than `body.error` it loses the message.
+ * Keeps bodies, refusals and errors from the `openai` package: it would read streams slowly, and lose the message of
+ * most refusals and the cause of some errors.
  */
-function fetchThrough(openStream: HttpClient['openStream']): Fetch {
-  const throughClient = async (
-    url: string,
-    { take, ...init }: StreamOpening & { take: (body: Readable) => void },
-  ): Promise<Response> => {
-    const opened = await openStream(url, init);
-    if ('body' in opened) {
-      take(opened.body);
-      return new (undici().Response)(null);
-    }
-    const { status, text, header } = opened.refusal;
-    if (!isStatus(status))
-      throw new HttpFailure(`answered with status ${status}`, { kind: 'broken' });
-    const headers = ['date', 'retry-after', 'retry-after-ms'].flatMap((name) => {
-      const value = header(name);
-      return value === null ? [] : [[name, value] as [string, string]];
-    });
-    return new (undici().Response)(JSON.stringify({ error: readServerError(text) }), {
-      status,
-      headers,
-    });
-  };
-  // The package requires the DOM's types; undici's classes have everything that it uses.
-  return throughClient as unknown as Fetch;
-}
+const fetchThrough = (openStream: HttpClient['openStream']): Fetch =>
+  (async (url: string, { take, ...init }: StreamOpening & { take: Take }): Promise<Response> => {
+    const opening = openStream(url, init);
+    take(opening);
+    await opening.catch(() => undefined);
+    return new (undici().Response)(null);
+    // The package requires the DOM's types; undici's classes have everything that it uses.
+  }) as unknown as Fetch;
+
+type Take = (opening: Promise<OpenedStream>) => void;
 
 /** A pool of its own: a question about health must not queue behind generations. `keep_alive_ms`: as of clients. */
 export function createCalls(
   { base_url, api_key, lookup, max_answer_bytes, answers = createAllowance(0) }: HttpOptions,
-  { keep_alive_ms = CLIENT_OPTIONS.keep_alive_ms as number } = {},
+  { keep_alive_ms = CLIENT_OPTIONS.keep_alive_ms } = {},
 ): Calls {
   const { exchange, close } = createHttpClient({
     ...CLIENT_OPTIONS,

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { FaultFacts } from '../../model/faults.js';
-import { Fault } from '../../model/faults.js';
+import type { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish, TopLogprobs } from '../../model/journal.js';
 import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js';
@@ -9,6 +8,8 @@ import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
 import { Miscount } from '../generation-service.js';
 import { WeightLabel } from './ask.js';
+import type { CallSite } from './wire-faults.js';
+import { protocolFault, unavailableFault } from './wire-faults.js';
 
 const Usage = z.object({
   prompt_tokens: z.number(),
@@ -65,9 +66,7 @@ export interface KnownTokens {
 
 /** What the stream is checked against. */
 export interface SentRequest {
-  /** The base URL and the request's id, which begin every message. */
-  replica: string;
-  request_id: string;
+  site: CallSite;
   prompt_ids: readonly number[];
   /** Some of its ids are the engine's own making, so it must say which it has. */
   has_pictures?: boolean;
@@ -283,10 +282,10 @@ export function finishStream(state: StreamState): Finish {
   const { sent, finish_reason, stop_reason, token_count, usage } = state;
   if (finish_reason === null) {
     const when = token_count === 0 ? 'before its first token' : `after ${token_count} tokens`;
-    throw unavailable(sent, `the stream ended ${when} without a finish reason`);
+    throw unavailableFault(`the stream ended ${when} without a finish reason`, sent.site);
   }
   if (finish_reason === 'abort') {
-    throw unavailable(sent, `the engine aborted the request after ${token_count} tokens`);
+    throw unavailableFault(`the engine aborted the request after ${token_count} tokens`, sent.site);
   }
   if (finish_reason !== 'stop' && finish_reason !== 'length') {
     throw violation(sent, `expected finish_reason "stop" or "length", got "${finish_reason}"`);
@@ -330,31 +329,12 @@ function malformed(
 }
 
 const miscount = (
-  sent: SentRequest,
+  { site }: SentRequest,
   { usage, token_count }: Pick<StreamState, 'usage' | 'token_count'>,
-): Fault =>
-  new Miscount(
-    factsOf('ProtocolError', {
-      sent,
-      what: `expected usage.completion_tokens ${token_count} (the ids received), got ${usage?.completion_tokens ?? 'none'}`,
-    }),
-  );
+): Fault => {
+  const what = `expected usage.completion_tokens ${token_count} (the ids received), got ${usage?.completion_tokens ?? 'none'}`;
+  const { type, message, at } = protocolFault(what, site);
+  return new Miscount({ type, message, ...(at !== null && { at }) });
+};
 
-const violation = (sent: SentRequest, what: string): Fault =>
-  fault('ProtocolError', { sent, what });
-const unavailable = (sent: SentRequest, what: string): Fault =>
-  fault('GenerationUnavailable', { sent, what });
-
-const fault = (type: BrokenType, why: { sent: SentRequest; what: string }): Fault =>
-  new Fault(factsOf(type, why));
-
-type BrokenType = 'ProtocolError' | 'GenerationUnavailable';
-
-const factsOf = (
-  type: BrokenType,
-  { sent, what }: { sent: SentRequest; what: string },
-): FaultFacts => ({
-  type,
-  message: `${sent.replica}: completion ${sent.request_id}: ${what}`,
-  at: sent.replica,
-});
+const violation = ({ site }: SentRequest, what: string): Fault => protocolFault(what, site);

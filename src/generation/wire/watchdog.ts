@@ -20,7 +20,7 @@ export interface Watchdog {
 }
 
 /**
- * Neither the `openai` package nor `undici` ends a stream that has gone quiet. Only tokens end a silence. Comments with
+ * `undici` does not end a stream that has gone quiet. Only tokens end a silence. Comments with
  * which proxies keep a connection open are legitimate for as long as the first token may take. Chunks without tokens
  * are no progress either, or an engine could hold a rollout forever. A chunk costs one clock reading: the timer is not
  * moved, but checks the clock when it fires. It fires several times within a limit, so that a pause that ends before

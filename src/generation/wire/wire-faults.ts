@@ -1,7 +1,7 @@
-import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
 import { Fault } from '../../model/faults.js';
 import { textOf } from '../../model/problems.js';
 import { shortened } from '../../platform/errors.js';
+import type { Answer } from '../../platform/http/client.js';
 import type { HttpFailure } from '../../platform/http/failure.js';
 import { brokenBy, httpFailureIn } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
@@ -15,34 +15,61 @@ export interface CallSite {
   call: string;
 }
 
+export type HttpReply = Pick<Answer, 'status' | 'text' | 'header'>;
+
 /** An answer that is not 2xx. */
 export interface Refusal {
   status: number;
-  /** With the status in front, as the `openai` package writes it. */
+  /** With the status in front. */
   message: string;
-  param: string | null;
-  header: (name: string) => string | null;
+  header: Answer['header'];
 }
 
-/** The message of an error body, in any of its shapes. */
-interface ServerError {
-  message: string;
-  param: string | null;
+export const refusalOf = ({ status, text, header }: HttpReply): Refusal => ({
+  status,
+  message: `${status} ${serverError(text)}`,
+  header,
+});
+
+/** What a server said in place of a stream. */
+export class StreamRefused extends Error {
+  readonly reply: HttpReply;
+
+  constructor(reply: HttpReply) {
+    super('refused');
+    this.reply = reply;
+  }
 }
+
+/** An error that came as an event of a stream, as `{"error": …}` or flat. */
+export class ErrorEvent extends Error {
+  readonly event: unknown;
+
+  constructor(event: unknown) {
+    super(messageIn(event) ?? textOf(event));
+    this.event = event;
+  }
+}
+
+export const isErrorEvent = (event: unknown): boolean => {
+  const { error, object } = asRecord(event);
+  return Boolean(error) || object === 'error';
+};
 
 /**
- * Four shapes are in use: nested `{"error": {message, …}}`, flat `{"object": "error", message, …}`, FastAPI's
- * `{"detail"}` (a text or a list) and `{"error": "Unauthorized"}` (capture 213). Anything else is its own text.
+ * The message of an error's body. Four shapes are in use: nested `{"error": {message, …}}`, flat `{"object": "error",
+ * message, …}`, FastAPI's `{"detail"}` (a text or a list) and `{"error": "Unauthorized"}` (capture 213). Anything else
+ * is its own text.
  */
-export function readServerError(raw: string): ServerError {
-  const body = asRecord(parseJson(raw));
+export const serverError = (raw: string): string =>
+  shortened(messageIn(parseJson(raw)) ?? (raw.trim() || '(no body)'), MAX_MESSAGE);
+
+function messageIn(parsed: unknown): string | null {
+  const body = asRecord(parsed);
   const error = asRecord(body['error'] ?? body);
   const said = [error['message'], body['detail'], body['error']].find((text) => text != null);
-  const message = said === undefined ? raw.trim() || '(no body)' : asText(said);
-  return {
-    message: shortened(message, MAX_MESSAGE),
-    param: typeof error['param'] === 'string' ? error['param'] : null,
-  };
+  if (said === undefined) return null;
+  return typeof said === 'string' ? said : textOf(said);
 }
 
 function parseJson(raw: string): unknown {
@@ -53,40 +80,30 @@ function parseJson(raw: string): unknown {
   }
 }
 
-const asText = (value: unknown): string => (typeof value === 'string' ? value : textOf(value));
-
 const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 
 /**
- * The refusal in an error of the `openai` package: by the status of the answer, or by the code of an error inside the
- * stream, with which servers refuse a request after the headers. null: neither says that the request is refused.
+ * The refusal in an error of a stream: by the status of the answer, or by the code of an event, with which servers
+ * refuse a request after the headers. null: neither says that the request is refused.
  */
-function refusalOf(error: unknown): Refusal | null {
-  if (!(error instanceof APIError)) return null;
-  const { status, message, param, headers } = error as APIError;
-  const facts = { param: param ?? null, header: (name: string) => headers?.get(name) ?? null };
-  if (status !== undefined) return { ...facts, status, message };
-  const code = codeInside((error as APIError).error);
-  const isRefused = code >= 400 && !isTemporary(code);
-  return isRefused ? { ...facts, status: code, message: `${IN_BAND}${code} ${message}` } : null;
+function refusalIn(error: unknown): Refusal | null {
+  if (error instanceof StreamRefused) return refusalOf(error.reply);
+  const code = error instanceof ErrorEvent ? codeInside(error.event) : Number.NaN;
+  if (!(error instanceof ErrorEvent) || !(code >= 400) || isTemporary(code)) return null;
+  return { status: code, message: `${IN_BAND}${code} ${error.message}`, header: () => null };
 }
 
 const IN_BAND = 'error inside the stream: ';
 
-/** The HTTP status that the body of an error names; NaN if it names none. */
-function codeInside(body: unknown): number {
-  const { code, status, status_code } = asRecord(body);
+/** The HTTP status that an error names; NaN if it names none. */
+function codeInside(event: unknown): number {
+  const { error } = asRecord(event);
+  const { code, status, status_code } = asRecord(error || event);
   const named = [code, status, status_code].map((one) =>
     typeof one === 'string' && /^\d{3}$/.test(one) ? Number(one) : one,
   );
   return named.find((one) => typeof one === 'number') ?? Number.NaN;
-}
-
-/** An event of a stream that is a flat error; the package reads only nested ones. */
-export function flatError(event: unknown): APIError | null {
-  const { object } = asRecord(event);
-  return object === 'error' ? new APIError(undefined, event as object, undefined, undefined) : null;
 }
 
 /** Statuses with which servers refuse a request for its length. */
@@ -94,7 +111,7 @@ const TOO_LONG: ReadonlySet<number> = new Set([400, 413]);
 
 /** Whether it is a refusal that may be for the request's length. Its words prove nothing. */
 export const mayBeTooLong = (error: unknown): boolean =>
-  TOO_LONG.has(refusalOf(error)?.status ?? 0);
+  TOO_LONG.has(refusalIn(error)?.status ?? 0);
 
 const isTemporary = (status: number): boolean => status >= 500 || status === 408 || status === 429;
 
@@ -116,17 +133,14 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
 }
 
 /**
- * The fault for an error of the `openai` package or the HTTP client. A refusal goes by its status, or by its code
- * inside the stream. An answer that is
- * too large or not JSON is a `ProtocolError`. Everything else (refused, reset, late, a body cut short, an error inside
- * the stream) is `GenerationUnavailable`.
+ * The fault for an error of a stream or of the HTTP client. A refusal goes by its status, or by its code inside the
+ * stream. An answer that is too large or not JSON is a `ProtocolError`. Everything else (refused, reset, late, a body
+ * cut short, an error inside the stream) is `GenerationUnavailable`.
  */
-export function wireFault(thrown: unknown, site: CallSite): Fault {
+export function wireFault(error: unknown, site: CallSite): Fault {
   // A call that had to come first has failed.
-  if (thrown instanceof Fault) return thrown;
-  // The text of the package's own error is "Connection error." alone.
-  const error = thrown instanceof APIConnectionError ? (thrown.cause ?? thrown) : thrown;
-  const refusal = refusalOf(error);
+  if (error instanceof Fault) return error;
+  const refusal = refusalIn(error);
   if (refusal !== null) return refusalFault(refusal, site);
   const failure = httpFailureIn(error);
   if (failure?.kind === 'too_large' || failure?.kind === 'unreadable') {
@@ -135,33 +149,23 @@ export function wireFault(thrown: unknown, site: CallSite): Fault {
   // Without the parser's text, which quotes characters that may belong to a secret.
   if (error instanceof SyntaxError)
     return protocolFault('expected JSON, got text that is none', site);
-  const inBand = error instanceof APIError && !(error instanceof APIConnectionError);
-  const what = inBand
-    ? `${IN_BAND}${shortened(error.message, MAX_MESSAGE)}`
-    : connectionReason(error);
-  return new Fault({
-    type: 'GenerationUnavailable',
-    message: prefixed(site, what),
-    at: site.replica,
-    cause: error,
-  });
-}
-
-function connectionReason(error: unknown): string {
-  // The package drops the cause of this one: our limit on connecting, or the system's.
-  if (error instanceof APIConnectionTimeoutError) return 'connecting timed out';
-  return brokenBy(error).message;
+  const what =
+    error instanceof ErrorEvent
+      ? `${IN_BAND}${shortened(error.message, MAX_MESSAGE)}`
+      : brokenBy(error).message;
+  return unavailableFault(what, { ...site, cause: error });
 }
 
 /** Faults that only this side can see: one of our limits has passed, or the server reports itself unhealthy. */
 export function unavailableFault(
   what: string,
-  { status, ...site }: CallSite & { status?: number },
+  { status, cause, ...site }: CallSite & { status?: number; cause?: unknown },
 ): Fault {
   return new Fault({
     type: 'GenerationUnavailable',
     message: prefixed(site, what),
     at: site.replica,
+    cause,
     ...(status !== undefined && { status }),
   });
 }
