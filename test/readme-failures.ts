@@ -36,7 +36,7 @@ export const README_FAILURES: Record<string, Tests> = {
   ),
   'an environment hangs': [
     `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
-    `${ENVIRONMENTS}/module-thread.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
+    `${ENVIRONMENTS}/module-process.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
     `${ENVIRONMENTS}/python-siblings.test.ts › that takes one call at a time: it fails before the worker gives up, and the others go through`,
     `${ENVIRONMENTS}/python-siblings.test.ts › a call that gave up before its turn says what it waited for, and is never run`,
   ],

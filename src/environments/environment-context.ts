@@ -6,6 +6,8 @@ import type { Retriever } from './retriever/retriever.js';
 export interface EnvironmentContext {
   /** Its key under `environments`, used in messages. */
   name: string;
+  /** The settings of all environments, by name. */
+  environments: Record<string, { kind: string }>;
   /** Shared by the environments of a worker; the worker closes it. */
   grader: GraderPool;
   /** Also shared: the allowance for large answers. */

@@ -48,6 +48,7 @@ export function createEnvironmentFactory({
       if (own === undefined) throw new Error(`no environment is named ${name}`);
       const environment = await createEnvironment(own, {
         name,
+        environments: settings,
         grader,
         answers,
         retriever,

@@ -6,6 +6,7 @@ import type { EnvironmentContext } from '../../src/environments/environment-cont
 export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {
   return {
     name: 'test',
+    environments: {},
     grader: {
       compare: () => assert.fail('no grader was expected to be asked'),
       health: () => assert.fail('no grader was expected to be asked'),

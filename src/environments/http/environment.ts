@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { recordOf } from '../../model/untrusted.js';
 import type { ExactEnvironment, FinishedRollouts } from '../environment.js';
 import { METRICS_TIMEOUT_MS } from '../environment.js';
-import { createHttpCall, type HttpCallSettings, type Reply } from './call.js';
+import { createHttpCall, type HttpCalls, type HttpCallSettings, type Reply } from './call.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import { parseJson, readReply } from './reply.js';
@@ -17,6 +17,7 @@ const IN_STEPS = { metadata: ['all'] } as const;
 const HEALTH_TIMEOUT_MS = 5000;
 /** Only the first by name are kept (environment-metrics.ts). */
 const MAX_METRICS = 4096;
+export const METRICS_PATH = '/global_post_process_and_metrics';
 
 export interface HttpEnvironment extends ExactEnvironment {
   globalPostProcessAndMetrics(
@@ -33,9 +34,11 @@ export interface HttpEnvironment extends ExactEnvironment {
  * connection, a broken one and no answer in time are `EnvironmentUnavailable`. Other 4xx and answers that break the
  * protocol are `EnvironmentRejected`. Aborting a call's signal closes its connection and throws the signal's reason.
  */
-export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
+export function createHttpEnvironment(
+  settings: HttpCallSettings,
+  { send: call, close }: HttpCalls = createHttpCall(settings),
+): HttpEnvironment {
   const { url: at } = settings;
-  const { send: call, close } = createHttpCall(settings);
   return {
     async step({ message_log, metadata }, { signal, share, ...names }) {
       const headers = namingHeaders(names);
@@ -48,10 +51,9 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
     ...sessionCalls({ at, call, timeout_ms: settings.timeout_ms }),
 
     async globalPostProcessAndMetrics(finished, signal) {
-      const path = '/global_post_process_and_metrics';
       const reply = await call({
         method: 'POST',
-        path,
+        path: METRICS_PATH,
         body: Readable.from(jsonOf(finished)),
         timeout_ms: Math.min(settings.timeout_ms, METRICS_TIMEOUT_MS),
         signal,
@@ -69,14 +71,14 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
   };
 }
 
-/** A batch's rollouts as they are read, since they need not fit into memory. */
+/** A batch's rollouts as they are read, since they need not fit into memory: each on a line of its own. */
 async function* jsonOf(finished: FinishedRollouts<ForeignObject>): AsyncGenerator<string> {
-  let between = '{"rollouts":[';
+  let before = '{"rollouts":[\n';
   for await (const rollout of finished) {
-    yield between + writeJson(rollout);
-    between = ',';
+    yield before + writeJson(rollout);
+    before = ',\n';
   }
-  yield between === ',' ? ']}' : `${between}]}`;
+  yield before === ',\n' ? '\n]}' : `${before}]}`;
 }
 
 const Metrics = recordOf(z.number()).nullable();

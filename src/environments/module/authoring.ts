@@ -1,4 +1,4 @@
-import type { EnvironmentContext } from '../environment-context.js';
+import type { EnvironmentContext as InsideContext } from '../environment-context.js';
 import type {
   Environment as Inside,
   EnvironmentMessage,
@@ -11,7 +11,6 @@ import type {
 
 /** What a module of kind `module` exports: `import type { … } from 'durable-rollouts/environment'`. */
 
-export type { EnvironmentContext } from '../environment-context.js';
 export type {
   EnvironmentMessage,
   FinishedRollout,
@@ -21,6 +20,9 @@ export type {
   StepContext,
   Turn,
 } from '../environment.js';
+
+/** What it opens by this, graders and indexes, is its process's own. */
+export type EnvironmentContext = Omit<InsideContext, 'answers' | 'environments'>;
 
 export interface TurnAnswer extends Omit<Answer, 'observation'> {
   /** A plain text gets the role `environment`. A message may have pictures beside its text. */

@@ -1,204 +1,164 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import ms from 'ms';
+import { Readable } from 'node:stream';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import { orAborted } from '../../platform/waits/abort.js';
-import type { FinishedRollouts } from '../environment.js';
-import type { ModuleThread } from './module-thread.js';
-import { openThread } from './module-thread.js';
-import type { PendingCall } from './pending.js';
-import { pendingCalls } from './pending.js';
-import type { Answer } from './questions.js';
-import { answerOn } from './questions.js';
-import type { CallBody, CallNews, FunctionName, ThreadStart } from './wire.js';
+import { LATE, orAborted, withController, within } from '../../platform/waits/abort.js';
+import { refusalIn, type HttpCall, type HttpCalls, type Reply } from '../http/call.js';
+import { startModule, type ModuleOptions, type ModuleProcess } from './process.js';
+import { CALL_HEADER, subjectOf, type FunctionName, type Refusal } from './wire.js';
 
-/** Time limit for loading a module, because compiling TypeScript holds its thread for a while. */
-const LOAD_MS = 10_000;
-/** A loop that holds its thread for longer keeps it, and a new one serves the other calls. */
+/** A loop that holds its process for longer keeps it, and a new one serves the other calls. */
 const PATIENCE_MS = 10_000;
 /** Each of them uses a core until the deadline of its call. */
 const MOST_LEFT = 4;
+/** So often may the process of a call end before it begins the call. */
+const MOST_TRIES = 8;
+/** From a broken connection to the end of its process. */
+const END_MS = 2000;
 
-interface ModuleCallsOptions {
-  timeout_ms: number;
-  patience_ms?: number;
-  /** The module's name in messages. */
-  subject: string;
-  answer: Answer;
+export interface ModuleCalls extends HttpCalls {
+  /** Resolves once the module is loaded; rejects with its error, or if a loop holds it. */
+  ready: () => Promise<FunctionName[]>;
 }
 
 /**
- * Calls into the thread of a module. Each has a deadline, counted from when the thread begins the call. A late call is
- * `EnvironmentFailed`. If the thread does not even answer a ping, a loop holds it. Then it is ended. Of the calls that it
- * had begun, the late ones and the last one are `EnvironmentFailed`. The others are probably innocent, and
- * `EnvironmentUnavailable`. Those that it had not begun go to a new thread, also well before the deadline, unless the
+ * Calls of a module, by HTTP to its process, which is started again when it has ended. Of the calls that it had begun,
+ * the late ones and the last one are `EnvironmentFailed`. The others are probably innocent, and
+ * `EnvironmentUnavailable`. Those that it had not begun go to a new process, also well before a deadline, unless the
  * module may hold something for each rollout.
  */
-export class ModuleCalls {
-  readonly #start: ThreadStart;
-  readonly #options: ModuleCallsOptions;
-  readonly #calls;
-  #thread: ModuleThread | null = null;
-  /** Held by a loop, with the calls that they had begun. */
-  readonly #left = new Set<ModuleThread>();
-  #hasSessions = true;
-  #ended = false;
+export function createModuleCalls({
+  patience_ms = PATIENCE_MS,
+  ...options
+}: ModuleOptions & { patience_ms?: number }): ModuleCalls {
+  const unavailable = unavailableBy(options);
+  const all = new Set<Server>();
+  let serving: Server | null = null;
+  let closed = false;
 
-  constructor(start: ThreadStart, options: ModuleCallsOptions) {
-    this.#start = start;
-    this.#options = options;
-    this.#calls = pendingCalls({
-      timeout_ms: options.timeout_ms,
-      patience_ms: options.patience_ms ?? PATIENCE_MS,
-      passed: (one) => void this.#pass(one),
-      slow: (one) => void this.#leave(one),
-      changed: (count) => this.#thread?.keepsProcess(count > 0),
-    });
-  }
-
-  /** Resolves once the module is loaded; rejects with its error, or if a loop holds it. */
-  async ready(): Promise<FunctionName[]> {
-    const thread = this.#current();
-    const loading = new AbortController();
-    const looked = sleep(LOAD_MS, undefined, { signal: loading.signal }).then(
-      async () => {
-        if (await thread.answersPing()) return await thread.ready;
-        void this.end();
-        throw new Error(`${this.#options.subject} did not load within ${LOAD_MS} ms`);
-      },
-      () => thread.ready,
-    );
-    return await Promise.race([thread.ready, looked]).finally(() => {
-      loading.abort();
-    });
-  }
-
-  /** Throws what the module threw, `EnvironmentFailed` after the deadline, and the signal's reason. */
-  async call(
-    body: CallBody,
-    { signal, rollouts }: { signal?: AbortSignal; rollouts?: FinishedRollouts } = {},
-  ): Promise<unknown> {
-    signal?.throwIfAborted();
-    if (this.#ended) throw this.#fault('EnvironmentUnavailable', 'is closed');
-    const thread = this.#current();
-    const { one, answer } = this.#calls.add(body, rollouts);
-    if (thread.isReady()) thread.send({ kind: 'call', id: one.id, body });
-    if (signal === undefined) return await answer;
-    // Nobody waits any more, but the call and its deadline stay, so a loop is still ended.
-    const stop = (): void => (one.on ?? this.#thread)?.send({ kind: 'abort', id: one.id });
-    signal.addEventListener('abort', stop, { once: true });
-    return await orAborted(answer, signal).finally(() => {
-      signal.removeEventListener('abort', stop);
-    });
-  }
-
-  async end(): Promise<void> {
-    this.#ended = true;
-    const threads = [...this.#left, ...(this.#thread === null ? [] : [this.#thread])];
-    this.#thread = null;
-    this.#left.clear();
-    this.#failAll('is closed');
-    await Promise.all(threads.map((thread) => thread.end()));
-  }
-
-  #current(): ModuleThread {
-    if (this.#thread !== null) return this.#thread;
-    const opened: ModuleThread = openThread(this.#start, {
-      subject: this.#options.subject,
-      hear: (news) => {
-        this.#hear(opened, news);
-      },
-      lost: (why) => {
-        this.#lose(opened, why);
+  const serve = (): Server => {
+    if (serving !== null) return serving;
+    const server = startServer(options, {
+      patience_ms: all.size < MOST_LEFT ? patience_ms : null,
+      left: () => {
+        if (serving === server) serving = null;
       },
     });
-    this.#thread = opened;
-    opened.ready.then(
-      (has) => {
-        this.#hasSessions = has.includes('begin') || has.includes('end');
-        const waiting = this.#calls.all().filter(({ on }) => on === null);
-        for (const { id, body } of waiting) opened.send({ kind: 'call', id, body });
-        opened.keepsProcess(waiting.length > 0);
-      },
-      (error: unknown) => {
-        if (this.#thread === opened) this.#thread = null;
-        this.#failAll(`cannot be loaded: ${describeError(error)}`);
-        void opened.end();
-      },
-    );
-    return opened;
-  }
+    all.add(server);
+    serving = server;
+    void server.ended.then(() => all.delete(server));
+    return server;
+  };
 
-  #hear(from: ModuleThread, news: CallNews): void {
-    if (news.kind === 'started') {
-      if (!this.#left.has(from)) this.#calls.begin(news.id, from);
-    } else if (news.kind === 'ended') {
-      if (this.#calls.get(news.id)?.on === from) this.#calls.settle(news.id, news.outcome);
-      this.#release(from);
-    } else {
-      const { answer } = this.#options;
-      const next = (id: number) => this.#calls.get(id)?.nextRollout() ?? Promise.resolve(null);
-      void answerOn(news, { answer, next, reply: from.send });
-    }
-  }
+  return {
+    ready: async () => (await serve().ready).has,
+    send: async (call) => {
+      for (let tries = 0; tries < MOST_TRIES && !closed; tries++) {
+        const reply = await serve().ask(call);
+        if (reply !== null) return reply;
+      }
+      throw unavailable(closed ? CLOSED : `has not begun the call in ${MOST_TRIES} processes`);
+    },
+    close: async () => {
+      closed = true;
+      for (const { end } of all) end();
+      await Promise.all([...all].map(({ ended }) => ended));
+    },
+  };
+}
 
-  async #pass(one: PendingCall): Promise<void> {
-    const why = `did not answer ${one.body.call} within ${ms(this.#options.timeout_ms)} (its timeout)`;
-    const asked = one.on;
-    if (asked === null) return;
-    asked.send({ kind: 'abort', id: one.id });
-    if (await asked.answersPing()) {
-      this.#calls.fail(
-        one.id,
-        this.#fault('EnvironmentFailed', `${why}: its promise has not settled`),
-      );
-      this.#release(asked);
-      return;
-    }
-    this.#lose(asked, `${why}: its code held the thread, which was ended`);
-    await asked.end();
-  }
+const CLOSED = 'is closed';
 
-  /** The calls that a loop holds up go to another thread. */
-  async #leave({ on }: PendingCall): Promise<void> {
-    const isServing = (): boolean => on !== null && on === this.#thread;
-    if (on === null || this.#hasSessions || this.#left.size >= MOST_LEFT || !isServing()) return;
-    if ((await on.answersPing()) || !isServing()) return;
-    on.leave();
-    this.#left.add(on);
-    this.#thread = null;
-    if (this.#calls.all().some((one) => one.on === null)) this.#current();
-  }
+const unavailableBy =
+  ({ start }: ModuleOptions) =>
+  (why: string): Fault =>
+    new Fault({ type: 'EnvironmentUnavailable', message: `${subjectOf(start)} ${why}` });
 
-  /** A thread that was left, once its last call has been answered. */
-  #release(thread: ModuleThread): void {
-    if (!this.#left.has(thread) || this.#calls.all().some(({ on }) => on === thread)) return;
-    this.#left.delete(thread);
-    void thread.end();
-  }
+interface Server extends ModuleProcess {
+  /** null: the process has not begun the call, and will not. */
+  ask: (call: HttpCall) => Promise<Reply | null>;
+}
 
-  /** A thread has ended: the calls that it had begun have failed, and the rest goes to another one. */
-  #lose(lost: ModuleThread, why: string): void {
-    if (!lost.isReady()) return;
-    if (this.#thread === lost) this.#thread = null;
-    else if (!this.#left.delete(lost)) return;
-    const begun = this.#calls.all().filter(({ on }) => on === lost);
-    for (const one of begun) {
-      const isBlamed = one.late || one === begun.at(-1);
-      const fault = isBlamed
-        ? this.#fault('EnvironmentFailed', why)
-        : this.#fault('EnvironmentUnavailable', `lost its thread to another call: it ${why}`);
-      this.#calls.fail(one.id, fault);
-    }
-    if (this.#calls.all().some(({ on }) => on === null)) this.#current();
-  }
+/** A call without an answer, and when the process began it, in ms; null: it has not. */
+interface Waiting {
+  began: number | null;
+  move: () => void;
+}
 
-  #failAll(why: string): void {
-    for (const { id } of this.#calls.all())
-      this.#calls.fail(id, this.#fault('EnvironmentUnavailable', why));
-  }
+/** `left`: the process begins no more calls. */
+function startServer(
+  options: ModuleOptions,
+  { patience_ms, left }: { patience_ms: number | null; left: () => void },
+): Server {
+  const unavailable = unavailableBy(options);
+  const waiting = new Map<number, Waiting>();
+  let [numbers, last] = [0, 0];
+  let [is_left, is_closed] = [false, false];
+  const leave = (): void => {
+    is_left = true;
+    left();
+    for (const { began, move } of waiting.values()) if (began === null) move();
+  };
+  const process = startModule(options, {
+    patience_ms,
+    left: leave,
+    began: (call) => {
+      last = call;
+      const one = waiting.get(call);
+      if (one !== undefined) one.began = performance.now();
+    },
+  });
+  void process.ended.then(leave);
 
-  #fault(type: 'EnvironmentFailed' | 'EnvironmentUnavailable', why: string): Fault {
-    return new Fault({ type, message: `${this.#options.subject} ${why}` });
-  }
+  const faultOf = (end: string, one: Waiting & { isLast: boolean }): Fault => {
+    const is_late = one.began !== null && performance.now() - one.began >= options.start.timeout_ms;
+    return one.isLast || is_late
+      ? new Fault({ type: 'EnvironmentFailed', message: `${subjectOf(options.start)} ${end}` })
+      : unavailable(`lost its process to another call: it ${end}`);
+  };
+
+  const ask = async (call: HttpCall): Promise<Reply | null> => {
+    const { send } = await orAborted(process.ready, call.signal).catch((error: unknown) => {
+      call.signal.throwIfAborted();
+      throw unavailable(`cannot be loaded: ${describeError(error)}`);
+    });
+    const id = (numbers += 1);
+    return await withController(call.signal, async (controller) => {
+      const one: Waiting = {
+        began: null,
+        move: () => {
+          controller.abort();
+        },
+      };
+      waiting.set(id, one);
+      const headers = { ...call.headers, [CALL_HEADER]: String(id) };
+      try {
+        const reply = await send({ ...call, headers, signal: controller.signal });
+        return { ...reply, request: subjectOf(options.start) };
+      } catch (error) {
+        call.signal.throwIfAborted();
+        throwRefusal(error);
+        const end = await within(controller.signal.aborted ? 0 : END_MS, process.ended);
+        if (is_closed) throw unavailable(CLOSED);
+        // A stream is sent once.
+        if (controller.signal.aborted && !(call.body instanceof Readable)) return null;
+        throw end === LATE ? error : faultOf(end, { ...one, isLast: id === last });
+      } finally {
+        waiting.delete(id);
+        if (is_left && waiting.size === 0) process.end();
+      }
+    });
+  };
+  const end = (): void => {
+    is_closed = true;
+    process.end();
+  };
+  return { ...process, ask, end };
+}
+
+/** What the module's own process says about a call. */
+function throwRefusal(error: unknown): void {
+  const refusal = error instanceof Fault ? refusalIn(error) : null;
+  if (refusal === null) return;
+  const { error: said } = JSON.parse(refusal.text) as { error: Refusal };
+  throw new Fault(said);
 }

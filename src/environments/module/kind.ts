@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { defineKind, inJavaScript } from '../kind.js';
 import { STEP_QUEUE } from '../step-queue.js';
-import { createModuleEnvironment } from './user-module.js';
+import { createModuleEnvironment } from './environment.js';
 
 /** Python environments are services. */
 function pythonIsServed(file: string): string {
@@ -37,7 +37,7 @@ export const userModule = defineKind({
         'false: it waits for something (a service, a process), and its steps are separate activities',
       ),
     timeout: Duration.default('1m').describe(
-      "for one call, from the moment when the module's thread begins it",
+      'for one call, from the moment when the module begins it',
     ),
     ...STEP_QUEUE,
   }),

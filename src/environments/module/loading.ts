@@ -1,27 +1,18 @@
 import { execFile } from 'node:child_process';
 import { pathToFileURL } from 'node:url';
-import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
-import type { EnvironmentContext } from '../environment-context.js';
-import type { ThreadStart } from './wire.js';
-import { OPTIONAL, thrownText } from './wire.js';
+import type { EnvironmentContext, BatchEnvironment, TurnEnvironment } from './authoring.js';
+import { OPTIONAL, subjectOf, type ModuleStart } from './wire.js';
+import { describeError } from '../../platform/errors.js';
 import { readWhole } from '../../platform/regular-file.js';
 
 /** The result of a module's export. Throws an error that names file and export. */
 export async function loadModule(
-  { path, export: name, settings }: ThreadStart,
+  { path, export: name, settings }: Pick<ModuleStart, 'path' | 'export' | 'settings'>,
   context: EnvironmentContext,
 ): Promise<TurnEnvironment | BatchEnvironment> {
   const subject = subjectOf({ path, export: name, name: context.name });
   return await make(await load(path, context), { subject, name, settings, context });
 }
-
-/** The export's name in messages. */
-export const subjectOf = ({
-  path,
-  export: name,
-  name: environment,
-}: Pick<ThreadStart, 'path' | 'export' | 'name'>): string =>
-  `environment ${environment}: export ${name} of ${path}`;
 
 async function load(path: string, { name }: EnvironmentContext): Promise<Record<string, unknown>> {
   const url = pathToFileURL(path).href;
@@ -65,10 +56,7 @@ async function lineOfMistake(path: string): Promise<string | null> {
   return /^\[stdin\]:(\d+)$/m.exec(said)?.[1] ?? null;
 }
 
-/**
- * Node.js 20 does not strip types. Source maps are on only for this thread, so that traces show the module's own lines;
- * in a worker they would cost 60 ms per workflow.
- */
+/** Node.js 20 does not strip types. With source maps, traces show the module's own lines. */
 async function loadTypeScript(url: string): Promise<Record<string, unknown>> {
   process.setSourceMapsEnabled(true);
   const { tsImport } = await import('tsx/esm/api');
@@ -126,3 +114,11 @@ function shaped(value: unknown, subject: string): TurnEnvironment | BatchEnviron
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null;
+
+/** With its class, unless that is plain `Error`: "TypeError: x is not a function". */
+export function thrownText(error: unknown): string {
+  const text = describeError(error);
+  if (!(error instanceof Error) || error.message === '') return text;
+  const [name] = [error.name, error.constructor.name].filter((one) => one !== 'Error');
+  return name === undefined ? text : `${name}: ${text}`;
+}

@@ -1,18 +1,24 @@
-/** Modules in threads: what their code holds up, and what it does not. */
+/** Modules in processes of their own: what their code holds up, and what it does not. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type { ExactEnvironment, TurnAnswer } from '../../src/environments/environment.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
-import { Fault } from '../../src/model/faults.js';
+import { PYTHON_VARIABLE } from '../../src/environments/math/grader-install.js';
+import { identify, isAlive } from '../../src/platform/process/identity.js';
 import { bareContext } from '../fakes/environment-context.js';
+import { temporaryFolder } from '../fakes/temporary-store.js';
 import { faultOf } from '../harness/fault-of.js';
+import { corpusFile, indexFolder, linesOf } from './retriever/corpus-file.js';
 
 interface Given {
   source?: string;
@@ -56,6 +62,7 @@ export default () => {
       if (said === 'wait') await new Promise(() => undefined);
       if (said === 'throw') throw new RangeError('no such move');
       if (said === 'exit') process.exit(3);
+      if (said === 'pid') return { observation: String(process.pid), reward: 1, terminated: true };
       while (said === 'loop') {}
       return { observation: said === 'id' ? id : said, reward: 1, terminated: true };
     },
@@ -76,10 +83,10 @@ describe('a module whose code does not come back', () => {
     assert.equal(type, 'EnvironmentFailed');
     assert.match(
       message,
-      /export default of .*mine\.mjs did not answer step within 2s \(its timeout\): its code held the thread/,
+      /export default of .*mine\.mjs did not answer within 2s \(its timeout\): its code held the process/,
     );
     assert.ok(beats > 5, `${beats} beats of the event loop`);
-    assert.equal((await say(mine, 'again')).reward, 1, 'in a thread that was made again');
+    assert.equal((await say(mine, 'again')).reward, 1, 'in a process that was started again');
   });
 
   test('costs calls that had not begun nothing', async (t) => {
@@ -96,7 +103,7 @@ describe('a module whose code does not come back', () => {
   test('costs a call that had begun, and is neither late nor the last that began, no attempt', async (t) => {
     const mine = await make(t, { timeout: '5s' });
     const late = faultOf(say(mine, 'wait'));
-    // The thread has a second to answer a ping; the next deadline comes after it.
+    // A loop is seen after a second; the next deadline comes after it.
     await sleep(3500);
     const innocent = faultOf(say(mine, 'wait'));
     await sleep(200);
@@ -125,17 +132,53 @@ describe('a module whose code does not come back', () => {
       waiting.map(({ type }) => type),
       Array(3).fill('EnvironmentFailed'),
     );
-    // A thread that seems to be blocked by a loop is ended a second later.
+    // A process that seems to be held by a loop is ended a second later.
     await sleep(1500);
-    assert.equal(await idOf(), before, 'its thread was ended');
+    assert.equal(await idOf(), before, 'its process was ended');
   });
 
-  test('since it ends the process ends its thread alone', async (t) => {
+  test('since it ends its process costs its turn alone', async (t) => {
     const mine = await make(t);
     const { type, message } = await faultOf(say(mine, 'exit'));
     assert.equal(type, 'EnvironmentFailed');
-    assert.match(message, /ended its thread with code 3/);
+    assert.match(message, /ended its process with exit code 3/);
     assert.equal((await say(mine, 'hi')).reward, 1);
+  });
+
+  test('since somebody kills its process is no answer: the turn is asked again', async (t) => {
+    const mine = await make(t);
+    const pid = Number((await say(mine, 'pid')).observation?.content);
+    const waiting = faultOf(say(mine, 'wait'));
+    assert.equal((await say(mine, 'hi')).reward, 1);
+    const cut = faultOf(say(mine, 'wait'));
+    await sleep(500);
+    process.kill(pid, 'SIGKILL');
+    const faults = await Promise.all([waiting, cut]);
+    assert.deepEqual(
+      faults.map(({ type, retryable }) => [type, retryable]),
+      [
+        ['EnvironmentUnavailable', true],
+        ['EnvironmentFailed', true],
+      ],
+    );
+    assert.match(faults[1].message, /ended its process by SIGKILL$/);
+    assert.notEqual((await say(mine, 'pid')).observation?.content, String(pid));
+  });
+
+  test('ends with its worker, though a loop holds it', async (t) => {
+    const folder = await temporaryFolder(t);
+    const file = path.join(folder, 'mine.mjs');
+    await writeFile(file, SOURCE);
+    const program = fileURLToPath(new URL(`module-owner${path.extname(import.meta.url)}`, import.meta.url));
+    const owner = spawn(process.execPath, [...process.execArgv, program, file], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [data] = (await once(owner.stdout, 'data')) as [Buffer];
+    const looping = await identify(Number(data.toString()));
+    assert.ok(await isAlive(looping));
+    await sleep(500);
+    owner.kill('SIGKILL');
+    while (await isAlive(looping)) await sleep(50);
   });
 
   test('is ended even if its caller has left', async (t) => {
@@ -148,7 +191,7 @@ describe('a module whose code does not come back', () => {
   });
 });
 
-describe('a module in its thread', () => {
+describe('a module in its process', () => {
   test('throws with its own text', async (t) => {
     const mine = await make(t);
     await assert.rejects(say(mine, 'throw'), {
@@ -174,54 +217,45 @@ describe('a module in its thread', () => {
       assert.match(message, /what no JSON can hold/);
     });
 
-  test('whose libraries post to the process as if it were theirs disturbs nothing', async (t) => {
-    const source = `
-      import { parentPort } from 'node:worker_threads';
-      export default { stepOne: () => {
-        for (const one of [null, undefined, 'ready', 7, {}, { kind: 'hello' }, { id: 0, result: 1 }]) parentPort.postMessage(one);
-        return { observation: 'seen', reward: 1, terminated: true };
-      } };`;
-    const mine = await make(t, { source });
-    for (let i = 0; i < 2; i++) assert.equal((await say(mine, 'hi')).reward, 1);
-  });
-
-  test('is given variables, retrievers, the grader and reports as before', async (t) => {
-    const reports: string[] = [];
+  test('is given variables, retrievers and reports; its worker hears what it read', async (t) => {
+    const told: string[] = [];
+    const wiki = await corpusFile(t, { text: linesOf(['a query', 'none']), num_results: 1 });
+    for (const [name, value] of [
+      ['XDG_CACHE_HOME', await indexFolder(t)],
+      ['MODULE_KEY', 'secret'],
+    ] as const) {
+      process.env[name] = value;
+      t.after(() => Reflect.deleteProperty(process.env, name));
+    }
     const context: Partial<EnvironmentContext> = {
-      env: (variable) => (variable === 'KEY' ? 'secret' : undefined),
-      report: (message) => void reports.push(message),
-      retriever: () =>
-        Promise.resolve({
-          document_count: 7,
-          search: (text, { num_results = 0 } = {}) => [{ id: num_results, text, score: 1 }],
-        }),
+      env: (variable) => void told.push(`reads ${variable}`),
+      report: (message) => void told.push(message),
+      environments: { wiki },
     };
     const source = `
       export default async (settings, context) => {
-        context.report(context.env('KEY') + context.env('NONE'));
         const wiki = await context.retriever('wiki');
+        context.report(context.env('MODULE_KEY') + context.env('MODULE_NONE'));
         return {
           stepOne: () => {
-            const [{ id, text }] = wiki.search('query', { num_results: 3 });
-            return { observation: text + id + wiki.document_count, reward: 0, terminated: true };
+            const [{ id, text }, ...more] = wiki.search('query');
+            return { observation: text + id + more.length + wiki.document_count, reward: 0, terminated: true };
           },
         };
       };`;
     const { observation } = await say(await make(t, { source, context }), 'hi');
-    assert.deepEqual(observation?.content, 'query37');
-    assert.deepEqual(reports, ['secretundefined']);
+    assert.equal(observation?.content, 'a query002');
+    assert.deepEqual(told.slice(1), ['reads MODULE_KEY', 'reads MODULE_NONE', 'secretundefined']);
   });
 
   test('passes on the faults of what it was given', async (t) => {
-    const away = new Fault({ type: 'EnvironmentUnavailable', message: 'no grader', at: 'here' });
-    const grader = { ...bareContext().grader, compare: () => Promise.reject(away) };
+    process.env[PYTHON_VARIABLE] = '/none';
+    t.after(() => Reflect.deleteProperty(process.env, PYTHON_VARIABLE));
     const source = `
-      export default (settings, { grader }) => ({ stepOne: () => grader.compare({ gold: '1', answer: '1' }) });`;
-    const fault = await faultOf(say(await make(t, { source, context: { grader } }), 'hi'));
-    assert.deepEqual(
-      [fault.type, fault.message, fault.at],
-      ['EnvironmentUnavailable', 'no grader', 'here'],
-    );
+      export default (settings, { grader }) => ({ stepOne: (turn, { signal }) => grader.compare({ gold: '1', answer: '1' }, signal) });`;
+    const { type, message } = await faultOf(say(await make(t, { source }), 'hi'));
+    assert.equal(type, 'EnvironmentUnavailable');
+    assert.match(message, /^the grader \(\/none\) cannot be started: .*; it needs Python/);
   });
 
   test('reads the rollouts for its metrics one by one, and has its other functions', async (t) => {
