@@ -5,7 +5,7 @@ import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/c
 import { rejected } from '../rejections.js';
 import { type AnswerRules, AS_ANSWERED } from './answer.js';
 import { createHeadServer } from './head-server.js';
-import { createKeptAnswer, type KeptAnswer } from './kept-answer.js';
+import { createKeptAnswer } from './kept-answer.js';
 import { classed, createRuns, isOfNetwork } from './run.js';
 
 /** For `GET /`: a busy server may take its time. */
@@ -33,21 +33,20 @@ export interface AgentsSettings {
   now?: () => number;
 }
 
-export interface Agents extends ReturnType<typeof createRuns> {
-  /** The URL of the agent's server, which answers; throws the faults of a step. */
-  serverOf: (agent: string, signal: AbortSignal) => Promise<string>;
-  /** The URL of the agent's server, from the settings or the head server; the server itself need not answer. */
-  urlOf: (agent: string, signal: AbortSignal) => Promise<string>;
-  close: () => Promise<void>;
-}
+export type Agents = ReturnType<typeof createAgents>;
 
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
-export function createAgents(settings: AgentsSettings): Agents {
-  const { timeout_ms, max_answer_bytes, answers = createAllowance(0) } = settings;
-  const { now = () => performance.now(), rules = AS_ANSWERED } = settings;
-  const given = new Map(Object.entries(settings.agents));
-  const head =
-    settings.head_server === null ? null : createHeadServer({ url: settings.head_server, now });
+export function createAgents({
+  head_server,
+  agents,
+  timeout_ms,
+  max_answer_bytes,
+  answers = createAllowance(0),
+  rules = AS_ANSWERED,
+  now = () => performance.now(),
+}: AgentsSettings) {
+  const given = new Map(Object.entries(agents));
+  const head = head_server === null ? null : createHeadServer({ url: head_server, now });
   const servers = new Map<string, Server>();
 
   const serverAt = (url: string): Server => {
@@ -56,22 +55,27 @@ export function createAgents(settings: AgentsSettings): Agents {
     servers.set(url, found);
     return found;
   };
+  /** From the settings or the head server; the server itself need not answer. */
   const urlOf = async (agent: string, signal: AbortSignal): Promise<string> => {
     const url = given.get(agent);
     if (url !== undefined) return url;
     if (head === null) throw unknownAgent(agent, given.keys());
     return await head.serverUrl(agent, signal);
   };
-  const serverOf: Agents['serverOf'] = async (agent, signal) => {
+  /** The URL of the agent's server, which answers; throws the faults of a step. */
+  const serverOf = async (agent: string, signal: AbortSignal): Promise<string> => {
     const url = await urlOf(agent, signal).catch((error: unknown) => {
-      throw isRejection(error) ? classed(error) : error;
+      const isRejection = error instanceof Fault && error.type === 'EnvironmentRejected';
+      throw isRejection ? classed(error) : error;
     });
     try {
       await serverAt(url).checkAgent.latest(signal);
     } catch (error) {
       if (!isOfNetwork(error) || head === null || given.has(agent)) throw error;
       head.forget();
-      throw withSilence(error, head.silence());
+      const silence = head.silence();
+      const message = `${error.message}; ${silence ?? ''}`;
+      throw silence === null ? error : faultWith(error, { message });
     }
     return url;
   };
@@ -90,7 +94,7 @@ export function createAgents(settings: AgentsSettings): Agents {
     ...runs,
     urlOf,
     serverOf,
-    close: async () => {
+    close: async (): Promise<void> => {
       await Promise.all([head?.close(), ...[...servers.values()].map(({ close }) => close())]);
     },
   };
@@ -101,15 +105,13 @@ function unknownAgent(agent: string, known: Iterable<string>): Fault {
   return rejected({ subject: 'agents', problems: [{ where: agent, what }] });
 }
 
-interface Server extends HttpCalls {
-  /** Resolves if the server answers; the answer is remembered for `KNOCK_KEPT_MS`. */
-  checkAgent: KeptAnswer<void>;
-}
+type Server = ReturnType<typeof createServer>;
 
+/** `checkAgent` resolves if the server answers, which is remembered for `KNOCK_KEPT_MS`. */
 function createServer(
   url: string,
   { now, ...settings }: Omit<HttpCallSettings, 'url'> & { now: () => number },
-): Server {
+) {
   const calls = createHttpCall({ url, keep_alive_ms: KEEP_ALIVE_MS, ...settings });
   return {
     ...calls,
@@ -129,9 +131,3 @@ async function checkAgent({ send }: HttpCalls): Promise<void> {
     if (status === null || AWAY.has(status)) throw error;
   }
 }
-
-const isRejection = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'EnvironmentRejected';
-
-const withSilence = (fault: Fault, silence: string | null): Fault =>
-  silence === null ? fault : faultWith(fault, { message: `${fault.message}; ${silence}` });

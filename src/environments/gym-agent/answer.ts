@@ -13,26 +13,15 @@ import { preview, problemsOf } from '../../model/problems.js';
 import type { AgentResult, Conversation, ProgramEnd } from '../environment.js';
 import { rejected } from '../rejections.js';
 
-const Routing = z.object({
-  _ng_failure_class: z.unknown().optional(),
-  _ng_no_persist: z.unknown().optional(),
-  _ng_failure_terminal: z.unknown().optional(),
+const mark = z.unknown().optional();
+const Marked = z.object({
+  _ng_failure_class: mark,
+  _ng_no_persist: mark,
+  _ng_failure_terminal: mark,
+  judge_failed: mark,
+  mask_sample: mark,
+  instance_config: z.object({ mask_sample: mark }).catch({}),
 });
-const Marks = z.object({
-  judge_failed: z.unknown().optional(),
-  mask_sample: z.unknown().optional(),
-  instance_config: z.object({ mask_sample: z.unknown().optional() }).catch({}),
-});
-
-/** The field that says that the reward means nothing, and the one that asks not to train on it. */
-function marksOf(value: unknown): { masked?: string; untrained?: string } {
-  const { data } = Marks.safeParse(value);
-  return {
-    ...(Boolean(data?.judge_failed) && { masked: 'judge_failed' }),
-    ...(Boolean(data?.instance_config.mask_sample) && { untrained: 'instance_config.mask_sample' }),
-    ...(Boolean(data?.mask_sample) && { untrained: 'mask_sample' }),
-  };
-}
 
 const Rewarded = z.object({ reward: numberOfBoolean(Reward) });
 const Usage = z.object({
@@ -80,20 +69,16 @@ const FINISHED: ProgramEnd = { ...FAILED, exit: { code: 0, signal: null, tail: '
 /** The end that an agent's answer to its run is. */
 export function endOf(text: string, answered: Answered): ProgramEnd {
   const { sample, attempt, run_s, subject, at } = answered;
-  const parsed = parseAnswer(text);
-  const unusable = (problems: Problem[]): ProgramEnd => {
-    const failure = rejected({ subject, at, problems });
-    const result = unscored(text, problems);
-    return {
-      ...failedBy(faultWith(failure, { failureClass: 'agent_run_error' })),
-      ...(result !== null && { result: { attempt, run_s, ...result } }),
-    };
-  };
-  if ('problems' in parsed) return unusable(parsed.problems);
-  const { value } = parsed;
-  const read = readAnswer({ text, value }, answered);
-  if (Array.isArray(read)) return unusable(read);
-  const result = { attempt, run_s, ...read };
+  const read = readAnswer(text, answered);
+  if (Array.isArray(read)) {
+    const failure = rejected({ subject, at, problems: read });
+    const end = failedBy(faultWith(failure, { failureClass: 'agent_run_error' }));
+    if (!read.every(({ where }) => where === 'reward')) return end;
+    // Only the reward is no use: somebody can still score the answer.
+    return { ...end, result: { attempt, run_s, text, ...UNSCORED } };
+  }
+  const { value, ...said } = read;
+  const result = { attempt, run_s, ...said };
   const failure = failureOf(result, sample);
   if (failure !== null) return { ...failedBy(failure), result };
   return {
@@ -103,49 +88,54 @@ export function endOf(text: string, answered: Answered): ProgramEnd {
   };
 }
 
-const failedBy = (failure: Fault): ProgramEnd => ({
+const UNSCORED = { reward: null, failure_class: null, terminal: false, persist: true, usage: null };
+
+export const failedBy = (failure: Fault): ProgramEnd => ({
   ...FAILED,
   exit: { ...FAILED.exit, tail: failure.message },
   failure,
 });
 
-/** The parsed text, or what is wrong with it. */
-function parseAnswer(text: string): { value: unknown } | { problems: Problem[] } {
-  const problem = shapeProblem(text);
-  if (problem !== null) return { problems: [{ where: '(body)', what: problem }] };
-  try {
-    return { value: JSON.parse(text) };
-  } catch (error) {
-    const what = `expected JSON, got ${describeBody(text, error)}`;
-    return { problems: [{ where: '(body)', what }] };
-  }
-}
-
-type Read = Omit<AgentResult, 'attempt' | 'run_s'>;
-
 /** The content of an agent's answer, or what is wrong with it. An answer that reports a failure needs no reward. */
 function readAnswer(
-  { text, value }: { text: string; value: unknown },
+  text: string,
   { rules }: Pick<Answered, 'rules'>,
-): Read | Problem[] {
-  const routing = Routing.safeParse(value);
-  if (!routing.success) return problemsOf(routing.error, value);
-  const failure = routing.data._ng_failure_class ?? null;
-  const persist = !routing.data._ng_no_persist;
+): (Omit<AgentResult, 'attempt' | 'run_s'> & { value: unknown }) | Problem[] {
+  const problem = shapeProblem(text);
+  if (problem !== null) return [{ where: '(body)', what: problem }];
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    // Python writes NaN, which is not JSON; the parser's text says where.
+    const got = text.trim() === '' ? 'an empty body' : `${preview(text)} (${describeError(error)})`;
+    return [{ where: '(body)', what: `expected JSON, got ${got}` }];
+  }
+  const marked = Marked.safeParse(value);
+  if (!marked.success) return problemsOf(marked.error, value);
+  const { data } = marked;
+  const failure = data._ng_failure_class ?? null;
+  const persist = !data._ng_no_persist;
   const reward = Rewarded.safeParse(value);
-  const { masked, untrained } = marksOf(value);
-  const invalid = masked ?? (reward.success ? undefined : untrained);
+  // The field that asks not to train on it; and the one that says that the reward means nothing.
+  const untrained = data.mask_sample
+    ? 'mask_sample'
+    : data.instance_config.mask_sample
+      ? 'instance_config.mask_sample'
+      : undefined;
+  const invalid = data.judge_failed ? 'judge_failed' : reward.success ? undefined : untrained;
   if (!reward.success && failure === null && persist && invalid === undefined)
     return problemsOf(reward.error, value);
   const counts = reward.success && failure === null && persist && invalid === undefined;
   const heeds = rules.should_mask_flagged_samples;
   return {
+    value,
     text,
     reward: reward.data?.reward ?? null,
     failure_class: failure === null || typeof failure === 'string' ? failure : preview(failure),
     ...(invalid !== undefined && { masked: invalid }),
     ...(counts && heeds && untrained !== undefined && { untrained }),
-    terminal: Boolean(routing.data._ng_failure_terminal),
+    terminal: Boolean(data._ng_failure_terminal),
     persist,
     usage: Usage.safeParse(value).data?.response.usage ?? null,
   };
@@ -165,16 +155,6 @@ function failureOf(result: AgentResult, sample: AgentSample): Fault | null {
   if (said.length === 0) return null;
   const message = `${answeredBy(result, sample)} ${said.join(' ')}`;
   return new Fault({ type: 'AgentFailed', message });
-}
-
-/**
- * What is kept of an answer in which only the reward is no use, so that somebody can still score it; null: it has more
- * problems.
- */
-function unscored(text: string, problems: readonly Problem[]): Read | null {
-  if (!problems.every(({ where }) => where === 'reward')) return null;
-  const nothing = { reward: null, failure_class: null, usage: null };
-  return { text, ...nothing, terminal: false, persist: true };
 }
 
 /** With the reward to train on, checked before it becomes a row's. */
@@ -208,7 +188,3 @@ function outOfBounds(reward: number, own: number): Refusal | null {
   const message = `expected a reward that effort_levels leave between its bounds, got ${reward} of ${own}`;
   return { type: 'EnvironmentRejected', message };
 }
-
-/** Python writes NaN, which is not JSON; the parser's text says where. */
-const describeBody = (text: string, error: unknown): string =>
-  text.trim() === '' ? 'an empty body' : `${preview(text)} (${describeError(error)})`;

@@ -16,28 +16,13 @@ const KEPT_MS = 10_000;
 /** Size limit of its answer: that of a hundred servers has a tenth. */
 const MAX_CONFIG_BYTES = 2 ** 20;
 
-/** NeMo Gym's head server: it has every server's host and port. */
-export interface HeadServer {
-  /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
-  serverUrl(name: string, signal: AbortSignal): Promise<string>;
-  /**
-   * The deployment's configuration, at most ten seconds old; if the head server has been silent since, its last answer.
-   * Concurrent callers share the request.
-   */
-  globalConfig(signal: AbortSignal): Promise<Record<string, unknown>>;
-  /** The next call asks again. */
-  forget(): void;
-  /** For messages: the age of its answer and why there is no newer one; null: the last request was answered. */
-  silence(): string | null;
-  close(): Promise<void>;
-}
-
 const Server = z.object({ host: z.string().min(1), port: z.coerce.number().int().positive() });
 /** `<kind of server>.<implementation>`, exactly one of each. */
 const Instance = z.record(z.string(), z.record(z.string(), z.unknown()));
 
 type Config = Record<string, unknown>;
 
+/** NeMo Gym's head server: it has every server's host and port. */
 export function createHeadServer({
   url: at,
   now = () => performance.now(),
@@ -45,70 +30,30 @@ export function createHeadServer({
   url: string;
   /** Monotonic, in milliseconds. */
   now?: () => number;
-}): HeadServer {
+}) {
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: TIMEOUT_MS,
     max_answer_bytes: MAX_CONFIG_BYTES,
     keep_alive_ms: 0,
   });
-  const answer = createLatestConfig({
-    now,
-    ask: async ({ timeout_ms }) => {
-      const call = { method: 'GET', path: '/global_config_dict_yaml', timeout_ms } as const;
-      // The request is shared: no caller's signal ends it.
-      const { signal } = new AbortController();
-      const reply = await send({ ...call, signal });
-      return await configIn(reply.text, `${reply.request} answered`);
-    },
-  });
-  return {
-    globalConfig: answer.latest,
-    serverUrl: async (name, signal) => {
-      const before = answer.last()?.config;
-      let config = await answer.latest(signal);
-      if (config === before && serverIn(config[name]) === null) {
-        // It may have been started since.
-        answer.forget();
-        config = await answer.latest(signal);
-      }
-      const server = serverIn(config[name]);
-      if (server !== null) return `http://${server.host}:${server.port}`;
-      const failure = answer.failure();
-      if (failure !== null) throw failure;
-      const others = Object.keys(config).filter((other) => serverIn(config[other]) !== null);
-      const what = `expected a server with host and port; there are ${others.join(', ') || 'none'}`;
-      throw rejected({ subject: `head server ${at}`, at, problems: [{ where: name, what }] });
-    },
-    forget: answer.forget,
-    silence: () => {
-      const [failure, last] = [answer.failure(), answer.last()];
-      if (failure === null || last === null) return null;
-      const age_s = Math.round((now() - last.at) / 1000);
-      return `where it is, the head server said ${age_s} s ago, and says no more: ${describeError(failure)}`;
-    },
-    close,
-  };
-}
-
-/** The last answer of the head server, requested again when it is old. If that fails, the old one stays in use. */
-function createLatestConfig({
-  ask,
-  now,
-}: {
-  ask: (call: { timeout_ms: number }) => Promise<Config>;
-  now: () => number;
-}) {
+  /** The last answer, with the time of its request, which stays in use while there is no newer one. */
   let last: { config: Config; at: number } | null = null;
+  /** Why the latest request had no answer. */
   let failure: Error | null = null;
   const { latest, forget } = createKeptAnswer({
     kept_ms: KEPT_MS,
     now,
     ask: async () => {
-      const at = now();
+      const asked_at = now();
+      const timeout_ms = last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS;
+      // The request is shared: no caller's signal ends it.
+      const { signal } = new AbortController();
+      const path = '/global_config_dict_yaml';
       try {
-        const config = await ask({ timeout_ms: last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS });
-        last = { config, at };
+        const reply = await send({ method: 'GET', path, timeout_ms, signal });
+        const config = await configIn(reply.text, `${reply.request} answered`);
+        last = { config, at: asked_at };
         failure = null;
         return config;
       } catch (error) {
@@ -119,17 +64,41 @@ function createLatestConfig({
     },
   });
   return {
-    latest,
+    /**
+     * The deployment's configuration, at most ten seconds old; if the head server has been silent since, its last
+     * answer. Concurrent callers share the request.
+     */
+    globalConfig: latest,
+    /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
+    serverUrl: async (name: string, signal: AbortSignal): Promise<string> => {
+      const before = last?.config;
+      let config = await latest(signal);
+      if (config === before && serverIn(config[name]) === null) {
+        // It may have been started since.
+        forget();
+        config = await latest(signal);
+      }
+      const server = serverIn(config[name]);
+      if (server !== null) return `http://${server.host}:${server.port}`;
+      if (failure !== null) throw failure;
+      const others = Object.keys(config).filter((other) => serverIn(config[other]) !== null);
+      const what = `expected a server with host and port; there are ${others.join(', ') || 'none'}`;
+      throw rejected({ subject: `head server ${at}`, at, problems: [{ where: name, what }] });
+    },
+    /** The next call asks again. */
     forget,
-    /** With the time of its request. */
-    last: () => last,
-    /** Why the latest request had no answer. */
-    failure: () => failure,
+    /** For messages: the age of its answer and why there is no newer one; null: the last request was answered. */
+    silence: (): string | null => {
+      if (failure === null || last === null) return null;
+      const age_s = Math.round((now() - last.at) / 1000);
+      return `where it is, the head server said ${age_s} s ago, and says no more: ${describeError(failure)}`;
+    },
+    close,
   };
 }
 
 /** A JSON string that contains YAML, including the keys of other services: messages quote none of it. */
-async function configIn(text: string, subject: string): Promise<Record<string, unknown>> {
+async function configIn(text: string, subject: string): Promise<Config> {
   try {
     if (shapeProblem(text) !== null) throw new TypeError('its shape');
     const yaml = z.string().parse(JSON.parse(text));

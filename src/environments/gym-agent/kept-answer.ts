@@ -1,14 +1,11 @@
 import { orAborted } from '../../platform/waits/abort.js';
 
-/** The answer to a shared question: one request at a time, and none while the last answer is fresh. */
-export interface KeptAnswer<T> {
-  /** Callers that ask meanwhile share the request and its error; aborting `signal` ends one caller's wait alone. */
-  latest: (signal: AbortSignal) => Promise<T>;
-  /** The next call asks, unless a request is under way. */
-  forget: () => void;
-}
+export type KeptAnswer<T> = ReturnType<typeof createKeptAnswer<T>>;
 
-/** An answer is kept for `kept_ms` from when it was asked for; an error is not kept. */
+/**
+ * The answer to a shared question: one request at a time, and none while the last answer is fresh. It is kept for
+ * `kept_ms` from when it was asked for; an error is not kept.
+ */
 export function createKeptAnswer<T>({
   ask,
   kept_ms,
@@ -18,7 +15,7 @@ export function createKeptAnswer<T>({
   kept_ms: number;
   /** Monotonic, in milliseconds. */
   now: () => number;
-}): KeptAnswer<T> {
+}) {
   let last: { answer: T } | null = null;
   let asking: Promise<T> | null = null;
   let keptUntil = -Infinity;
@@ -37,13 +34,15 @@ export function createKeptAnswer<T>({
     }
   };
   return {
-    latest: async (signal) => {
+    /** Callers that ask meanwhile share the request and its error; aborting `signal` ends one caller's wait alone. */
+    latest: async (signal: AbortSignal): Promise<T> => {
       signal.throwIfAborted();
       if (asking === null && last !== null && now() < keptUntil) return last.answer;
       asking ??= askNow();
       return await orAborted(asking, signal);
     },
-    forget: () => {
+    /** The next call asks, unless a request is under way. */
+    forget: (): void => {
       keptUntil = -Infinity;
     },
   };

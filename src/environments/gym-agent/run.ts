@@ -8,7 +8,7 @@ import { onAbort, orAborted } from '../../platform/waits/abort.js';
 import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import type { AnswerRules } from './answer.js';
-import { endOf, FAILED } from './answer.js';
+import { endOf, FAILED, failedBy } from './answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -32,12 +32,6 @@ export interface RunSettings {
   broken: (url: string) => void;
 }
 
-interface Running {
-  ended: Promise<ProgramEnd>;
-  /** Cuts a run in progress, and gives the room of its answer back. */
-  over: AbortController;
-}
-
 /**
  * `POST /run` as a program that this process waits for: it ends with its answer. One that was sent and not answered is
  * lost with its attempt.
@@ -46,7 +40,8 @@ export function createRuns(
   settings: RunSettings,
 ): Pick<Program, 'outlives' | 'start' | 'wait' | 'cut' | 'stop'> {
   const { answers } = settings;
-  const runs = new Map<string, Running>();
+  /** Aborting `over` cuts a run in progress, and gives the room of its answer back. */
+  const runs = new Map<string, { ended: Promise<ProgramEnd>; over: AbortController }>();
   const stop = (run: string): Promise<void> => {
     runs.get(run)?.over.abort(new Error('its run is over'));
     runs.delete(run);
@@ -76,15 +71,11 @@ export function createRuns(
     },
     cut: async (run) => {
       await stop(run);
-      return CUT;
+      const tail = 'its run was cut: it went on behind a limit';
+      return { ...FAILED, exit: { code: null, signal: 'SIGKILL', tail } };
     },
   };
 }
-
-const CUT: ProgramEnd = {
-  ...FAILED,
-  exit: { code: null, signal: 'SIGKILL', tail: 'its run was cut: it went on behind a limit' },
-};
 
 /** The end of one run. Throws the fault of one that was not played. */
 async function ask(
@@ -157,11 +148,7 @@ function withoutKey(
 /** A pause before the row's next attempt, unless the server says how long it is. */
 function failedRun(failure: Fault, failures: number): ProgramEnd {
   const wait = failures > 0 ? LATER_PAUSE_MS : FIRST_PAUSE_MS;
-  return {
-    ...FAILED,
-    exit: { code: 1, signal: null, tail: failure.message },
-    failure: faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? wait }),
-  };
+  return failedBy(faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? wait }));
 }
 
 /** What an agent says of its error may name the address of its calls. */
