@@ -94,33 +94,19 @@ async function captureOf({
   rollout_id,
   say,
 }: Observing & { store: CaptureStore; rollout_id: string }): Promise<JsonObject> {
-  try {
-    return captureRecord(rollout_id, await store.read(rollout_id, since));
-  } catch (error) {
+  const captured = await store.read(rollout_id, since).catch((error: unknown) => {
     say(`The captured calls of rollout ${rollout_id} cannot be read: ${describeError(error)}`);
-    const capture = captureRecord(rollout_id, {
-      exchanges: [],
-      unreadable: 0,
-      is_incomplete: true,
-    });
-    return { ...capture, gaps: [{ code: 'model_call_capture_unreadable' }] };
-  }
-}
-
-function captureRecord(rollout_id: string, captured: Captured | null): JsonObject {
-  const calls = (captured?.exchanges ?? []).map(callRecord);
+    return 'unreadable' as const;
+  });
+  const exchanges = captured === 'unreadable' ? [] : (captured?.exchanges ?? []);
+  const calls = exchanges.map(callRecord);
   const gaps = gapsOf(captured);
-  return {
-    rollout_id,
-    metrics: callMetrics(calls),
-    calls,
-    ...(gaps.length > 0 && { gaps }),
-  };
+  return { rollout_id, metrics: callMetrics(calls), calls, ...(gaps.length > 0 && { gaps }) };
 }
 
-function gapsOf(captured: Captured | null): JsonObject[] {
-  if (captured === null) return [{ code: 'model_call_capture_no_records' }];
-  const { exchanges, unreadable, is_incomplete } = captured;
+function gapsOf(captured: Captured | 'unreadable' | null): JsonObject[] {
+  if (captured === 'unreadable') return [{ code: 'model_call_capture_unreadable' }];
+  const { exchanges = [], unreadable = 0, is_incomplete = false } = captured ?? {};
   const lost =
     unreadable === 0
       ? []

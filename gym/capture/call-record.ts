@@ -1,10 +1,10 @@
 import { KeptJson } from '../../src/platform/json/kept.js';
 import type { Json, JsonObject } from '../json/exact.js';
-import { isObject, jsonNumber, numberOf } from '../json/exact.js';
+import { isNumber, isObject, jsonNumber, numberOf } from '../json/exact.js';
 import { floatJson } from '../../src/platform/python/numbers.js';
+import { floatSum } from '../metrics/statistics/sums.js';
 import type { Captured } from './capture-store.js';
 import { saidIn } from './said.js';
-import { tokensOfUsage } from './usage.js';
 
 /** The bodies of a call; a result keeps one copy of each. */
 export const PAYLOADS = ['request', 'response', 'request_raw', 'response_raw'] as const;
@@ -25,7 +25,7 @@ export const floatOf = (value: Json | undefined): Json => float(numberOf(value))
 export function callRecord({ call_index, exchange }: Captured['exchanges'][number]): JsonObject {
   const response = objectIn(exchange['response']) ?? {};
   const request = objectIn(exchange['request']);
-  const tokens = tokensOfUsage(response['usage']);
+  const tokens = tokensOf(objectIn(response['usage']) ?? {});
   const { tool_calls, reasoning_content } = saidIn(response);
   const { cached_tokens } = tokens;
   return {
@@ -76,7 +76,7 @@ const COUNTS = ['tokens_in', 'tokens_out', 'tokens_reasoning', 'tokens_total', '
 export function callMetrics(calls: readonly JsonObject[]): JsonObject {
   const sumOf = (name: string): number | null => {
     const values = calls.flatMap((call) => numberOf(call[name]) ?? []);
-    return values.length === 0 ? null : sum(values);
+    return values.length === 0 ? null : floatSum(values);
   };
   return {
     ...Object.fromEntries(COUNTS.map((name) => [name, number(sumOf(name))])),
@@ -85,14 +85,42 @@ export function callMetrics(calls: readonly JsonObject[]): JsonObject {
   };
 }
 
-/** Python's `sum()` of floats, which adds the rounding errors at the end. */
-function sum(values: readonly number[]): number {
-  let total = 0;
-  let lost = 0;
-  for (const value of values) {
-    const next = total + value;
-    lost += Math.abs(total) >= Math.abs(value) ? total - next + value : value - next + total;
-    total = next;
-  }
-  return total + lost;
+/** A count of tokens; null: negative, a fraction, a float, or no number. */
+export function countOf(value: Json | undefined): number | null {
+  const number = numberOf(value);
+  const isCount = isNumber(value) && /^\d+$/.test(value.text) && Number.isSafeInteger(number);
+  return isCount ? number : null;
+}
+
+const CACHED = ['cached_tokens', 'cached_input_tokens'];
+
+const firstOf = (usage: Json | undefined, names: readonly string[]): number | null =>
+  isObject(usage) ? (names.flatMap((name) => countOf(usage[name]) ?? [])[0] ?? null) : null;
+
+/**
+ * Tokens of one call, in any dialect; null: not reported. Anthropic's `input_tokens` exclude tokens read from or written
+ * to the cache; the prompt is all of them.
+ */
+function tokensOf(usage: JsonObject) {
+  const tokens_out = firstOf(usage, ['output_tokens', 'completion_tokens']);
+  const cacheRead = countOf(usage['cache_read_input_tokens']);
+  const cache_creation_tokens = countOf(usage['cache_creation_input_tokens']);
+  const said = firstOf(usage, ['input_tokens', 'prompt_tokens']);
+  const cache = (cacheRead ?? 0) + (cache_creation_tokens ?? 0);
+  const tokens_in = said !== null || cache > 0 ? (said ?? 0) + cache : null;
+  const sum = tokens_in !== null && tokens_out !== null ? tokens_in + tokens_out : null;
+  const reasoning =
+    firstOf(usage['output_tokens_details'], ['reasoning_tokens']) ??
+    firstOf(usage['completion_tokens_details'], ['reasoning_tokens']);
+  const cached =
+    firstOf(usage['prompt_tokens_details'], CACHED) ??
+    firstOf(usage['input_tokens_details'], CACHED);
+  return {
+    tokens_in,
+    tokens_out,
+    tokens_reasoning: reasoning ?? countOf(usage['reasoning_output_tokens']),
+    tokens_total: countOf(usage['total_tokens']) ?? sum,
+    cached_tokens: cached ?? cacheRead ?? countOf(usage['cached_input_tokens']),
+    cache_creation_tokens,
+  };
 }

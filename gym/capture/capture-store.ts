@@ -5,19 +5,6 @@ import { exists, isMissing } from '../../src/platform/files.js';
 import type { JsonObject } from '../json/exact.js';
 import { isObject, numberOf, parseJson } from '../json/exact.js';
 
-/**
- * The calls that NeMo Gym's model servers wrote: one file for each attempt at a row. The folder belongs to the servers.
- */
-export interface CaptureStore {
-  /**
-   * null: the attempt has no file. Lines that are not JSON objects are counted and skipped; calls that began before
-   * `since` are left out.
-   */
-  read: (rolloutId: string, since: number | null) => Promise<Captured | null>;
-  /** Call this before the attempt is played: an earlier run under the same id wrote about another play. */
-  clear: (rolloutId: string) => Promise<void>;
-}
-
 export interface Captured {
   /** With its line number, in the order of writing. */
   exchanges: { call_index: number; exchange: JsonObject }[];
@@ -40,16 +27,24 @@ export function captureDir(gym: JsonObject): string | null {
   return dir;
 }
 
-export function createCaptureStore(dir: string): CaptureStore {
+export type CaptureStore = ReturnType<typeof createCaptureStore>;
+
+/**
+ * The calls that NeMo Gym's model servers wrote: one file for each attempt at a row. The folder belongs to the servers.
+ */
+export function createCaptureStore(dir: string) {
   const fileOf = (rolloutId: string): string => path.join(dir, `${rolloutId}.capture.jsonl`);
   const markOf = (rolloutId: string): string => path.join(dir, `${rolloutId}.capture.incomplete`);
   return {
-    read: async (rolloutId, since) => {
+    /**
+     * null: the attempt has no file. Lines that are not JSON objects are counted and skipped; calls that began before
+     * `since` are left out.
+     */
+    read: async (rolloutId: string, since: number | null): Promise<Captured | null> => {
       const is_incomplete = await exists(markOf(rolloutId));
       const text = await textOf(fileOf(rolloutId));
-      if (text === null)
-        return is_incomplete ? { exchanges: [], unreadable: 0, is_incomplete } : null;
-      const lines = text
+      if (text === null && !is_incomplete) return null;
+      const lines = (text ?? '')
         .split('\n')
         .filter((line) => line.trim() !== '')
         .map(objectOf)
@@ -59,7 +54,8 @@ export function createCaptureStore(dir: string): CaptureStore {
       );
       return { exchanges, unreadable: lines.length - exchanges.length, is_incomplete };
     },
-    clear: async (rolloutId) => {
+    /** Call this before the attempt is played: an earlier run under the same id wrote about another play. */
+    clear: async (rolloutId: string): Promise<void> => {
       await rm(fileOf(rolloutId), { force: true });
       await rm(markOf(rolloutId), { force: true });
     },

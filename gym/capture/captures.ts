@@ -5,27 +5,20 @@ import type { Routed } from '../collection/follow/routing.js';
 import { attachCapture, captureId } from './attach.js';
 import { createCaptureStore } from './capture-store.js';
 
-/** The captured model calls of one collection. */
-export interface Captures {
-  /** Call it before these rows are played, each up to `attempts` times: removes files of earlier plays with their ids. */
-  clear: (rows: readonly GymRow[], attempts: number) => Promise<void>;
-  /**
-   * Adds the captured calls of its play to an answer; for a run that was sent again, only those after `since`. Never
-   * rejects: if nothing can be added, the answer stays as it is.
-   */
-  attach: (routed: Routed, since: number | null) => Promise<void>;
-}
+export type Captures = ReturnType<typeof createCaptures>;
 
+/** The captured model calls of one collection. */
 export function createCaptures({
   capture_dir = null,
   say,
 }: {
   capture_dir?: string | null | undefined;
   say: (text: string) => void;
-}): Captures {
+}) {
   const store = capture_dir === null ? null : createCaptureStore(capture_dir);
   return {
-    clear: async (rows, attempts) => {
+    /** Call it before these rows are played, each up to `attempts` times: removes files of earlier plays with their ids. */
+    clear: async (rows: readonly GymRow[], attempts: number): Promise<void> => {
       if (store === null || rows.length === 0) return;
       say('Clearing existing model-call captures for rollouts being dispatched');
       for (const row of rows) {
@@ -35,7 +28,11 @@ export function createCaptures({
         }
       }
     },
-    attach: ({ result, row, attempt }, since) =>
+    /**
+     * Adds the captured calls of its play to an answer; for a run that was sent again, only those after `since`. Never
+     * rejects: if nothing can be added, the answer stays as it is.
+     */
+    attach: ({ result, row, attempt }: Routed, since: number | null): Promise<void> =>
       attachCapture(result, { row, attempt, since, store, say }).catch((error: unknown) => {
         say(
           `What was observed of ${rolloutName(row.key)} stays as its agent said it: ${describeError(error)}`,

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../json/exact.js';
-import { isObject, parseJson } from '../json/exact.js';
+import { isObject, objectsIn, parseJson } from '../json/exact.js';
 
 /** What the model said in one call besides its text, in any of three dialects. */
 export interface Said {
@@ -7,24 +7,19 @@ export interface Said {
   reasoning_content: string | null;
 }
 
-const listOf = (value: Json | undefined): JsonObject[] =>
-  Array.isArray(value) ? value.filter(isObject) : [];
-
 /** Python's `or`: an empty text counts as missing. */
 const textOr = (...values: (Json | undefined)[]): Json =>
   values.find((value) => value !== undefined && value !== null && value !== '') ?? null;
 
 export function saidIn(response: JsonObject): Said {
   const { output, choices, content } = response;
-  if (Array.isArray(output)) return ofResponses(listOf(output));
-  if (Array.isArray(choices)) return ofChat(listOf(choices));
-  return ofMessages(listOf(content));
+  if (Array.isArray(output)) return ofResponses(objectsIn(output));
+  if (Array.isArray(choices)) return ofChat(objectsIn(choices));
+  return ofMessages(objectsIn(content));
 }
 
 const said = (tool_calls: JsonObject[], reasoning: (Json | undefined)[]): Said => {
-  const texts = reasoning.flatMap((text) =>
-    typeof text === 'string' && text !== '' ? [text] : [],
-  );
+  const texts = reasoning.filter((text) => typeof text === 'string').filter((text) => text !== '');
   return { tool_calls, reasoning_content: texts.length === 0 ? null : texts.join('\n') };
 };
 
@@ -37,13 +32,13 @@ function ofResponses(output: JsonObject[]): Said {
       name: name ?? null,
       arguments: argumentsOf(given),
     })),
-    reasoning.flatMap(({ summary }) => listOf(summary).map(({ text }) => text)),
+    reasoning.flatMap(({ summary }) => objectsIn(summary).map(({ text }) => text)),
   );
 }
 
 function ofChat(choices: JsonObject[]): Said {
   const messages = choices.map(({ message }) => message).filter(isObject);
-  const calls = messages.flatMap(({ tool_calls }) => listOf(tool_calls));
+  const calls = messages.flatMap(({ tool_calls }) => objectsIn(tool_calls));
   return said(
     calls.map(({ id, function: called }) => ({
       call_id: id ?? null,

@@ -63,7 +63,7 @@ const TURN: Shape = [
   must('step_count'),
   list('model_calls', CALL_REF),
 ];
-const RESPONSE_METADATA: Shape = [
+export const RESPONSE_METADATA: Shape = [
   ...[
     'response_id',
     'model_ref',
@@ -76,15 +76,9 @@ const RESPONSE_METADATA: Shape = [
   ].map((name) => maybe(name)),
   float('latency_ttft_ms'),
 ];
-const TOKEN_STATS: Shape = [
-  ...[
-    'prompt_tokens',
-    'completion_tokens',
-    'reasoning_tokens',
-    'total_tokens',
-    'cached_tokens',
-  ].map((name) => maybe(name)),
-];
+const TOKEN_STATS: Shape = ['prompt', 'completion', 'reasoning', 'total', 'cached'].map((kind) =>
+  maybe(`${kind}_tokens`),
+);
 const MODEL_CALL: Shape = [
   maybe('model_call_id'),
   float('started_at'),

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../json/exact.js';
-import { formatJson, isObject, jsonNumber, numberOf } from '../json/exact.js';
-import { GAP, INVOCATION, shaped, TOOL_CALL, TRAJECTORY } from './shapes.js';
-import { countOf } from './usage.js';
+import { formatJson, isObject, jsonNumber, numberOf, objectsIn } from '../json/exact.js';
+import { GAP, INVOCATION, RESPONSE_METADATA, shaped, TOOL_CALL, TRAJECTORY } from './shapes.js';
+import { countOf } from './call-record.js';
 
 /** The owner of the trajectory, by upstream's names of tasks and rollouts. */
 export interface Identity {
@@ -51,9 +51,6 @@ interface Parts {
   tool_calls: JsonObject[];
   gaps: JsonObject[];
 }
-
-const objectsIn = (value: Json | undefined): JsonObject[] =>
-  Array.isArray(value) ? value.filter(isObject) : [];
 
 const gapOf = (code: string, detail: string | null = null): JsonObject => ({
   code,
@@ -187,19 +184,7 @@ function completed(before: JsonObject, call: JsonObject): JsonObject {
   return { ...before, ...said(call), ...Object.fromEntries(nested) };
 }
 
-/** From the call itself; what it does not contain is null. */
-const METADATA = [
-  'response_id',
-  'model_ref',
-  'model',
-  'dialect',
-  'status_code',
-  'response_status',
-  'finish_reason',
-  'error_category',
-  'latency_ttft_ms',
-];
-
+/** What the call does not contain is null. */
 function projectedCall(call: JsonObject): JsonObject {
   const count = (name: string): Json => {
     const value = countOf(call[name]);
@@ -212,7 +197,9 @@ function projectedCall(call: JsonObject): JsonObject {
     duration_ms: call['latency_total_ms'] ?? null,
     request: call['request'] ?? call['request_raw'] ?? null,
     response: call['response'] ?? call['response_raw'] ?? null,
-    response_metadata: Object.fromEntries(METADATA.map((name) => [name, call[name] ?? null])),
+    response_metadata: Object.fromEntries(
+      RESPONSE_METADATA.map(({ name }) => [name, call[name] ?? null]),
+    ),
     token_stats: {
       prompt_tokens: count('tokens_in'),
       completion_tokens: count('tokens_out'),

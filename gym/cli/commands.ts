@@ -113,10 +113,8 @@ function fieldsUsage(schema: z.ZodObject<Record<string, z.ZodType>>, flags: Flag
 }
 
 function flagsOf(field: string, flags: Flags): string[] {
-  return Object.keys(flags).filter((name) => {
-    const flag = flags[name];
-    return flag !== undefined && 'field' in flag && flag.field === field;
-  });
+  const all = Object.entries(flags);
+  return all.flatMap(([name, flag]) => ('field' in flag && flag.field === field ? [name] : []));
 }
 
 function defaultOf(schema: z.ZodType): string {

@@ -14,7 +14,6 @@ import { hasStack, localStore, openDeployment, startLocalDeployment } from './st
 import { finish, howToContinue, introduction } from './results/finish.js';
 import { claimOutput } from './results/output-claim.js';
 import { checkPaths, mustBeWritable } from './start/paths-check.js';
-import type { Played } from './follow/play.js';
 import { playBatch } from './follow/play.js';
 import type { Prepared } from './start/prepare.js';
 import { prepare } from './start/prepare.js';
@@ -54,25 +53,15 @@ export async function collectRollouts(
 
 async function collectPrepared(prepared: Prepared, collecting: Collecting): Promise<number> {
   const { request, signal, screen } = collecting;
-  const { settings, head_server } = request;
+  const { config: file, environment } = request.settings;
   const opened =
-    settings.config === null
-      ? null
-      : await openDeployment({
-          file: settings.config,
-          environment: settings.environment,
-          say: screen.say,
-        });
-  const at = opened === null ? head_server : opened.agents.head_server;
-  const agents = createAgents({
-    head_server: at,
-    agents: opened?.agents.agents ?? {},
-    ...NEVER_RUN,
-  });
+    file === null ? null : await openDeployment({ file, environment, say: screen.say });
+  const { head_server, agents: named } = opened?.agents ?? { ...request, agents: {} };
+  const agents = createAgents({ head_server, agents: named, ...NEVER_RUN });
   try {
     const known = await checkAgents({
       agents,
-      head_server: at,
+      head_server,
       rows: prepared.rows,
       resumed: prepared.kind === 'resumed',
       say: screen.say,
@@ -136,22 +125,16 @@ async function collectOn(
     signal.throwIfAborted();
     const captures = createCaptures({ capture_dir: request.capture_dir, say: screen.say });
     const starting = { request, files, deployment, client, max_attempts, captures };
-    const chosen = await chooseBatch({ ...starting, prepared, say: screen.say });
-    const { rows, running } = chosen;
-    let played: Played | null = null;
-    if (running !== null) {
-      screen.say(introduction(running.state, { deployment, rows: rows.length }));
-      const title = path.basename(shown.main);
-      played = await playBatch(
-        { rows, running },
-        { ...collecting, deployment, title, agents: known, captures },
-      );
-    }
-    if (running !== null && played?.ended === 'aborted') {
-      screen.say(howToContinue(running.state, { deployment }));
-      return INTERRUPTED;
-    }
-    return await finish(played, { rows: prepared.rows, collecting, agents });
+    const { rows, running } = await chooseBatch({ ...starting, prepared, say: screen.say });
+    const ending = { rows: prepared.rows, collecting, agents };
+    if (running === null) return await finish(null, ending);
+    screen.say(introduction(running.state, { deployment, rows: rows.length }));
+    const title = path.basename(shown.main);
+    const playing = { ...collecting, deployment, title, agents: known, captures };
+    const played = await playBatch({ rows, running }, playing);
+    if (played.ended === 'closed') return await finish(played, ending);
+    screen.say(howToContinue(running.state, { deployment }));
+    return INTERRUPTED;
   } finally {
     await client.close();
   }

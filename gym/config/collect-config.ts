@@ -196,19 +196,12 @@ function headServerOf(gym: JsonObject): string {
   return `http://${host}:${port}`;
 }
 
-interface AssetKind {
-  folder: string;
-  configs: string;
-  /** The file's name if none is given; null: the component's own. */
-  flavor: string | null;
-}
-
-const ASSET_KINDS: Partial<Record<string, AssetKind>> = {
-  benchmark: { folder: 'benchmarks', configs: '', flavor: 'config' },
-  environment: { folder: 'environments', configs: '', flavor: 'config' },
-  'resources-server': { folder: 'resources_servers', configs: 'configs', flavor: null },
-  'agent-type': { folder: 'responses_api_agents', configs: 'configs', flavor: null },
-  'model-type': { folder: 'responses_api_models', configs: 'configs', flavor: null },
+const ASSET_FOLDERS: Partial<Record<string, string>> = {
+  benchmark: 'benchmarks',
+  environment: 'environments',
+  'resources-server': 'resources_servers',
+  'agent-type': 'responses_api_agents',
+  'model-type': 'responses_api_models',
 };
 
 /** The configuration file of a component that is given by name (`aime24`, `vllm_model/vllm_model_for_training`). */
@@ -216,12 +209,14 @@ async function assetConfig(
   [kind, name]: [kind: string, name: string],
   places: Places,
 ): Promise<string> {
-  const { folder = '', configs = '', flavor = null } = ASSET_KINDS[kind] ?? {};
+  const folder = ASSET_FOLDERS[kind] ?? '';
+  // Others have a folder of configurations, with one of their own name.
+  const hasOne = kind === 'benchmark' || kind === 'environment';
   const [component = '', given = ''] = name.split(/\/(.*)/s);
-  const file = `${given || (flavor ?? component)}.yaml`;
-  const relative = path.join(folder, component, configs, file);
+  const file = `${given || (hasOne ? 'config' : component)}.yaml`;
+  const relative = path.join(folder, component, hasOne ? '' : 'configs', file);
   const candidates = searchRoots(places).flatMap((root) => [
-    ...(flavor === 'config' && given !== '' ? [path.join(root, folder, name, 'config.yaml')] : []),
+    ...(hasOne && given !== '' ? [path.join(root, folder, name, 'config.yaml')] : []),
     path.join(root, relative),
   ]);
   for (const candidate of candidates) if (await exists(candidate)) return candidate;

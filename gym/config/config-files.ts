@@ -36,23 +36,13 @@ export function configPathsOf(config: JsonObject): string[] {
  */
 export async function loadConfigFiles(entries: string[], places: Places): Promise<ConfigFile[]> {
   const known = new Set(entries);
-  const include = async (entry: string): Promise<ConfigFile & { includes: string[] }> => {
-    const config = await loadEntry(entry, places);
-    return { entry, config, includes: configPathsOf(config).filter((path) => !known.has(path)) };
-  };
   // Breadth first decides which file included another one; depth first is the merge order.
-  const loaded = new Map<string, ConfigFile & { includes: string[] }>();
-  let wave = [...known];
-  while (wave.length > 0) {
-    const next: string[] = [];
-    for (const entry of wave) {
-      const file = await include(entry);
-      file.includes = [...new Set(file.includes)];
-      for (const path of file.includes) known.add(path);
-      loaded.set(entry, file);
-      next.push(...file.includes);
-    }
-    wave = next;
+  const loaded = new Map<string, { config: JsonObject; includes: string[] }>();
+  for (const entry of known) {
+    const config = await loadEntry(entry, places);
+    const includes = [...new Set(configPathsOf(config).filter((path) => !known.has(path)))];
+    for (const included of includes) known.add(included);
+    loaded.set(entry, { config, includes });
   }
   const ordered: ConfigFile[] = [];
   const visit = (entry: string): void => {

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { didYouMean } from './nearest.js';
+import { didYouMean } from './known-keys.js';
 
 /** The meaning of a flag of Gym's command line. */
 type Flag =

@@ -57,10 +57,10 @@ function resolveAll(whole: JsonObject, env: Places['env']): Resolved {
   const { config, unresolved } = resolveInterpolations(whole, env);
   if (!(TAKEN_OUT in whole)) return { config, unresolved };
   const taken = resolveTakenOut(TAKEN_OUT, { config: whole, env });
-  const isElsewhere = ({ where }: Unresolved): boolean => where.split('.')[0] !== TAKEN_OUT;
+  const elsewhere = unresolved.filter(({ where }) => where.split('.')[0] !== TAKEN_OUT);
   return {
     config: { ...config, ...taken.config },
-    unresolved: [...unresolved.filter(isElsewhere), ...taken.unresolved],
+    unresolved: [...elsewhere, ...taken.unresolved],
   };
 }
 

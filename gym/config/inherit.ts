@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../json/exact.js';
-import { isNumber, isObject } from '../json/exact.js';
+import { isObject, mapItems } from '../json/exact.js';
 import { mergeConfigs } from './overrides.js';
 import { reprOf } from '../python/repr.js';
 
@@ -106,8 +106,4 @@ function valueAt(config: JsonObject, path: string[]): Json | null {
   return at;
 }
 
-function copyOf(value: Json): Json {
-  if (Array.isArray(value)) return value.map(copyOf);
-  if (typeof value !== 'object' || value === null || isNumber(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyOf(item)]));
-}
+const copyOf = (value: Json): Json => mapItems(value, copyOf);

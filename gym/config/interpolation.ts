@@ -1,8 +1,9 @@
 import type { Json, JsonObject } from '../json/exact.js';
-import { isObject } from '../json/exact.js';
+import { isObject, mapItems } from '../json/exact.js';
 import { MISSING } from './inherit.js';
 import { parseOverrideValue } from './override-value.js';
 import { entriesOf } from '../../src/platform/json/order.js';
+import { closingBrace } from '../python/format-map.js';
 import { reprOf, strOf } from '../python/repr.js';
 import { parseYaml } from './yaml-text.js';
 
@@ -47,27 +48,11 @@ interface Scope {
  * interpolation has the value's type, others its text.
  */
 export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
-  const unresolved: Unresolved[] = [];
-  const steps = { left: MOST_STEPS };
-  const resolveIn = (value: Json, path: string[]): Json => {
-    if (typeof value === 'string') {
-      const scope = {
-        root: config,
-        env,
-        steps,
-        open: [path.join('.')],
-        parents: path.slice(0, -1),
-      };
-      return attempt(value, { scope, unresolved });
-    }
-    if (Array.isArray(value))
-      return value.map((item, index) => resolveIn(item, [...path, String(index)]));
-    if (!isObject(value)) return value;
-    const entries = Object.entries(value).map(
-      ([key, item]) => [key, resolveIn(item, [...path, key])] as const,
-    );
-    return Object.fromEntries(entries);
-  };
+  const { unresolved, resolve } = createAttempts({ root: config, env });
+  const resolveIn = (value: Json, path: string[]): Json =>
+    typeof value === 'string'
+      ? resolve(value, path)
+      : mapItems(value, (item, key) => resolveIn(item, [...path, key]));
   return { config: resolveIn(config, []) as JsonObject, unresolved };
 }
 
@@ -79,49 +64,39 @@ export function resolveTakenOut(
   key: string,
   { config, env }: { config: JsonObject; env: Env },
 ): Resolved {
-  const unresolved: Unresolved[] = [];
-  const steps = { left: MOST_STEPS };
-  const taken = (value: Json, path: string[]): Json => {
-    if (typeof value !== 'string') return value;
-    const scope = {
-      root: config,
-      env,
-      steps,
-      open: [path.join('.')],
-      parents: path.slice(0, -1),
-      isShallow: true,
-    };
-    return attempt(value, { scope, unresolved });
-  };
-  const lookInLists = (value: Json, path: string[]): void => {
-    if (isObject(value))
-      for (const [name, member] of Object.entries(value)) lookInLists(member, [...path, name]);
-    if (!Array.isArray(value)) return;
-    for (const [index, item] of value.entries()) {
-      const place = [...path, String(index)];
-      if (isObject(item)) lookInLists(item, place);
-      else taken(item, place);
-    }
-  };
-  const mapping = taken(config[key] ?? null, [key]);
-  lookInLists(config[key] ?? null, [key]);
-  if (!isObject(mapping)) return { config: { [key]: mapping }, unresolved };
-  const own: JsonObject = {};
-  for (const [name, value] of Object.entries(mapping)) own[name] = taken(value, [key, name]);
+  const { unresolved, resolve } = createAttempts({ root: config, env, isShallow: true });
+  const taken = (value: Json, path: string[]): Json =>
+    typeof value === 'string' ? resolve(value, path) : value;
+  const lookInLists = (value: Json, path: string[]): Json =>
+    mapItems(value, (item, name) => {
+      const place = [...path, name];
+      return Array.isArray(value) && !isObject(item)
+        ? taken(item, place)
+        : lookInLists(item, place);
+    });
+  const given = config[key] ?? null;
+  const mapping = taken(given, [key]);
+  lookInLists(given, [key]);
+  const own = isObject(mapping)
+    ? mapItems(mapping, (value, name) => taken(value, [key, name]))
+    : mapping;
   return { config: { [key]: own }, unresolved };
 }
 
-/** A text that cannot be resolved stays, and is recorded. */
-function attempt(
-  text: string,
-  { scope, unresolved }: { scope: Scope; unresolved: Unresolved[] },
-): Json {
-  try {
-    return resolveText(text, scope);
-  } catch (error) {
-    unresolved.push({ where: scope.open[0] ?? '', what: (error as Error).message });
-    return text;
-  }
+/** Resolves texts by their places; one that cannot be resolved stays, and is recorded. */
+function createAttempts(of: Pick<Scope, 'root' | 'env' | 'isShallow'>) {
+  const unresolved: Unresolved[] = [];
+  const steps = { left: MOST_STEPS };
+  const resolve = (text: string, path: string[]): Json => {
+    const where = path.join('.');
+    try {
+      return resolveText(text, { ...of, steps, open: [where], parents: path.slice(0, -1) });
+    } catch (error) {
+      unresolved.push({ where, what: (error as Error).message });
+      return text;
+    }
+  };
+  return { unresolved, resolve };
 }
 
 /** The first parts of the references in a configuration's interpolations: its variables. */
@@ -141,7 +116,8 @@ function resolveText(text: string, scope: Scope): Json {
       plain += '${';
       at += 3;
     } else if (text.startsWith('${', at)) {
-      const end = closingBrace(text, at);
+      const end = closingBrace(text, at + 2);
+      if (end === null) throw new Error(`'${text}' lacks the } of an interpolation`);
       if (plain !== '') parts.push(plain);
       plain = '';
       parts.push(resolveOne(text.slice(at + 2, end), scope));
@@ -155,16 +131,6 @@ function resolveText(text: string, scope: Scope): Json {
   const whole = parts.map(strOf).join('') + plain;
   if (whole.length <= MOST_CHARACTERS) return whole;
   throw new Error(`expected a text of at most ${MOST_CHARACTERS} characters, got ${whole.length}`);
-}
-
-function closingBrace(text: string, start: number): number {
-  let depth = 0;
-  for (let at = start + 1; at < text.length; at++) {
-    if (text.charAt(at) === '{') depth += 1;
-    if (text.charAt(at) === '}') depth -= 1;
-    if (depth === 0) return at;
-  }
-  throw new Error(`'${text}' lacks the } of an interpolation`);
 }
 
 function take({ steps }: Scope): void {
@@ -234,26 +200,18 @@ function valueAt(path: string[], scope: Scope): Json | undefined {
       value = resolveText(value, { ...scope, parents: path.slice(0, index) });
     }
   }
-  return scope.isShallow === true ? value : resolveWithin(value, { ...scope, parents: path });
+  if (value === undefined || scope.isShallow === true) return value;
+  return resolveWithin(value, { ...scope, parents: path });
 }
 
 /** A referenced mapping comes with its own interpolations resolved. */
-function resolveWithin(value: Json | undefined, scope: Scope): Json | undefined {
-  if (Array.isArray(value)) {
-    return value.map((item, index) => within(item, { scope, key: String(index) }));
-  }
-  if (!isObject(value)) return value;
-  const entries = Object.entries(value).map(
-    ([key, item]) => [key, within(item, { scope, key })] as const,
-  );
-  return Object.fromEntries(entries);
-}
-
-function within(item: Json, { scope, key }: { scope: Scope; key: string }): Json {
-  take(scope);
-  if (typeof item === 'string') return resolveText(item, scope);
-  return resolveWithin(item, { ...scope, parents: [...scope.parents, key] }) ?? null;
-}
+const resolveWithin = (value: Json, scope: Scope): Json =>
+  mapItems(value, (item, key) => {
+    take(scope);
+    return typeof item === 'string'
+      ? resolveText(item, scope)
+      : resolveWithin(item, { ...scope, parents: [...scope.parents, key] });
+  });
 
 /** Its value is text, and so is its default, as Python writes it (`false` becomes `False`); only a default of `null` is null. */
 function environment(args: string, scope: Scope): Json {
@@ -280,7 +238,8 @@ function decode(args: string, scope: Scope): Json {
   if (text === null) return null;
   if (typeof text !== 'string' || text.trim() === '')
     throw new Error(`oc.decode: expected a value as text, got ${reprOf(text)}`);
-  return resolveWithin(resolvedValue(parseOverrideValue(text), scope), scope) ?? null;
+  const value = parseOverrideValue(text);
+  return resolveWithin(typeof value === 'string' ? resolveText(value, scope) : value, scope);
 }
 
 /** A list or mapping, or the YAML text of one. */
@@ -290,7 +249,7 @@ function create(args: string, scope: Scope): Json {
   if (value === null) return null;
   if (!isObject(value) && !Array.isArray(value))
     throw new Error(`oc.create: expected a list or a mapping, got ${reprOf(given)}`);
-  return resolveWithin(value, scope) ?? null;
+  return resolveWithin(value, scope);
 }
 
 /** The mapping under a key. */
@@ -301,9 +260,6 @@ function mapping(args: string, { name, scope }: { name: string; scope: Scope }):
   if (isObject(value)) return value;
   throw new Error(`${name}: expected a mapping under '${key}', got ${reprOf(value)}`);
 }
-
-const resolvedValue = (value: Json, scope: Scope): Json =>
-  typeof value === 'string' ? resolveText(value, scope) : value;
 
 /** OmegaConf's own. */
 const RESOLVERS: Record<string, (args: string, scope: Scope) => Json> = {

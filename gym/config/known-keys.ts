@@ -1,3 +1,4 @@
+import { nearest } from '../../src/platform/nearest.js';
 import type { Json } from '../json/exact.js';
 import { isObject } from '../json/exact.js';
 
@@ -67,3 +68,13 @@ const SERVER_KINDS = [
 /** A mapping that configures a server. */
 export const isServer = (value: Json | undefined): boolean =>
   isObject(value) && SERVER_KINDS.some((kind) => isObject(value[kind]));
+
+/** A suggestion for an unknown name, or ''. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const near = nearest(name, { known, mistakes: Math.max(2, Math.floor(name.length / 3)) });
+  return near === null ? '' : `. Did you mean ${near}?`;
+}
+
+/** Probably a typing mistake: one letter differs. */
+export const isTypingMistake = (name: string, known: Iterable<string>): boolean =>
+  nearest(name, { known, mistakes: 1 }) !== null;

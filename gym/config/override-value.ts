@@ -7,6 +7,7 @@ import {
   isIntText,
 } from '../../src/platform/python/numbers.js';
 import { nameProblem } from '../../src/model/untrusted.js';
+import { closingBrace } from '../python/format-map.js';
 
 /**
  * A value of Hydra's override grammar: `4`, `1e-3`, `true`, `null`, text with or without quotes, `[a, b]`, `{a: 2,
@@ -176,14 +177,9 @@ function refuseStructure(
 /** With its braces, including nested ones. */
 function readInterpolation(reader: Reader): string {
   const start = reader.at;
-  let depth = 0;
-  do {
-    const character = reader.text.charAt(reader.at);
-    if (character === '') throw new Error(`${reader.text} lacks the } of an interpolation`);
-    if (character === '{') depth += 1;
-    if (character === '}') depth -= 1;
-    reader.at += 1;
-  } while (depth > 0 || reader.at === start + 1);
+  const end = closingBrace(reader.text, start + 2);
+  if (end === null) throw new Error(`${reader.text} lacks the } of an interpolation`);
+  reader.at = end + 1;
   return reader.text.slice(start, reader.at);
 }
 

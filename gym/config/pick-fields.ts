@@ -2,32 +2,31 @@ import type { z } from 'zod';
 import type { Json, JsonObject } from '../json/exact.js';
 import { problemsOf } from '../../src/model/problems.js';
 import type { GymConfig } from './global-config.js';
-import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
-import { didYouMean, isTypingMistake } from './nearest.js';
-
-export interface Picked<T> {
-  fields: T;
-  /** Messages about keys that are accepted without effect. */
-  notes: string[];
-}
+import {
+  didYouMean,
+  EFFECTIVE_KEYS,
+  hasNoEffect,
+  isServer,
+  isTypingMistake,
+} from './known-keys.js';
 
 interface Picking<T extends z.ZodObject> {
   schema: T;
   /** Fields of the sibling commands: accepted, but without effect. */
-  siblings?: string[];
+  siblings: string[];
   /** Keys without effect here are handed on to NeMo Gym. */
-  hands_on?: boolean;
+  hands_on: boolean;
 }
 
 /**
  * A command's own fields from the global configuration. An unknown key close to a field is an error that names both;
  * any other probably belongs to a newer release, and is reported. A key of a configuration file counts as a variable,
- * unless it is a field with one wrong letter.
+ * unless it is a field with one wrong letter. `notes`: messages about keys that are accepted without effect.
  */
 export function pickFields<T extends z.ZodObject>(
   gym: GymConfig,
-  { schema, siblings = [], hands_on = false }: Picking<T>,
-): Picked<z.output<T>> {
+  { schema, siblings, hands_on }: Picking<T>,
+): { fields: z.output<T>; notes: string[] } {
   const fields = Object.keys(schema.shape);
   const own: JsonObject = {};
   const idle: string[] = [];

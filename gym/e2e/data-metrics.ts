@@ -1,6 +1,6 @@
 import { KeptJson } from '../../src/platform/json/kept.js';
 import type { Json, JsonObject } from '../json/exact.js';
-import { isNumber, isObject } from '../json/exact.js';
+import { isObject, jsonNumber, numberOf } from '../json/exact.js';
 import { entriesOf } from '../../src/platform/json/order.js';
 import { dumpJson } from '../python/json.js';
 import { floatText, formatFixed } from '../../src/platform/python/numbers.js';
@@ -39,59 +39,51 @@ interface Texts {
   total: number;
 }
 
-/** Fields of every row, by upstream's names. */
-const OF_ROWS = {
-  tools: 'Number of tools',
-  words: 'Json-dumped number of words (proxy for token count)',
-  turns: 'Number of turns',
-  temperature: 'Temperature',
-} as const;
+/** Fields of every row, by upstream's names, in its order. */
+const OF_ROWS = [
+  'Number of tools',
+  'Json-dumped number of words (proxy for token count)',
+  'Number of turns',
+  'Temperature',
+] as const;
 
-export interface DataMetrics {
-  /** Begins another data set: its own fields replace those of the ones before. */
-  begin: () => void;
-  /** A row, as often as it is repeated; one that is no request of the Responses API is not counted, as upstream's. */
-  add: (row: JsonObject, repeats: number) => void;
-  result: () => JsonObject;
-}
+export type DataMetrics = ReturnType<typeof createDataMetrics>;
 
-export function createDataMetrics(): DataMetrics {
+export function createDataMetrics() {
   let examples = 0;
-  const ofRows = {
-    tools: emptySpread(),
-    words: emptySpread(),
-    turns: emptySpread(),
-    temperature: emptySpread(),
-  };
+  const ofRows = OF_ROWS.map((name) => [name, emptySpread()] as const);
   const fields = new Map<string, Spread | Texts>();
   let own = new Map<string, Spread | Texts>();
   return {
-    begin: () => {
+    /** Begins another data set: its own fields replace those of the ones before. */
+    begin: (): void => {
       own = new Map();
     },
-    add: (row, repeats) => {
+    /** A row, as often as it is repeated; one that is no request of the Responses API is not counted, as upstream's. */
+    add: (row: JsonObject, repeats: number): void => {
       const params = row['responses_create_params'];
       if (!isCreateParams(params)) return;
       for (let repeat = 0; repeat < repeats; repeat++) {
         examples += 1;
-        for (const [name, value] of requestNumbers(params)) observe(ofRows[name], value);
+        for (const [at, value] of numbersOf(params).entries()) {
+          const [, spread] = ofRows[at] ?? [];
+          if (value !== null && spread !== undefined) observe(spread, value);
+        }
         observeFields(row, own);
       }
       for (const [name, field] of own) fields.set(name, field);
     },
-    result: () => ({
-      'Number of examples': whole(examples),
-      ...Object.fromEntries(
-        Object.entries(ofRows).map(([name, spread]) => [
-          OF_ROWS[name as keyof typeof OF_ROWS],
-          described(spread),
-        ]),
-      ),
+    result: (): JsonObject => ({
+      'Number of examples': jsonNumber(examples),
+      ...Object.fromEntries(ofRows.map(([name, spread]) => [name, described(spread)])),
       ...Object.fromEntries(
         [...fields].map(([name, field]) => [
           name,
           'distinct' in field
-            ? { unique_count: whole(field.distinct.size), total_count: whole(field.total) }
+            ? {
+                unique_count: jsonNumber(field.distinct.size),
+                total_count: jsonNumber(field.total),
+              }
             : described(field),
         ]),
       ),
@@ -99,20 +91,19 @@ export function createDataMetrics(): DataMetrics {
   };
 }
 
-function* requestNumbers(params: JsonObject): Generator<[keyof typeof OF_ROWS, number]> {
+/** In the order of `OF_ROWS`; null: it has none. */
+function numbersOf(params: JsonObject): (number | null)[] {
   const { tools = null, input = null, temperature = null } = params;
-  if (Array.isArray(tools)) yield ['tools', tools.length];
   const turns = Array.isArray(input)
     ? input.filter((item) => isObject(item) && item['role'] === 'user').length
     : 1;
-  if (turns > 0) yield ['turns', turns];
-  if (isNumber(temperature)) yield ['temperature', Number(temperature.text)];
   // Python's escapes leave no blank but the space.
-  yield [
-    'words',
-    dumpJson(params)
-      .split(/ +/)
-      .filter((word) => word !== '').length,
+  const words = dumpJson(params).split(/ +/);
+  return [
+    Array.isArray(tools) ? tools.length : null,
+    words.filter((word) => word !== '').length,
+    turns > 0 ? turns : null,
+    numberOf(temperature),
   ];
 }
 
@@ -139,23 +130,19 @@ function observeFields(row: JsonObject, fields: Map<string, Spread | Texts>): vo
   }
 }
 
-function numberIn(value: Json): number | null {
-  if (typeof value === 'boolean') return Number(value);
-  return isNumber(value) ? Number(value.text) : null;
-}
+const numberIn = (value: Json): number | null =>
+  typeof value === 'boolean' ? Number(value) : numberOf(value);
 
 function described({ total, mean, squares, min, max }: Spread): JsonObject {
   const stddev = total > 1 ? Math.sqrt(squares / (total - 1)) : 0;
   return {
-    'Total # non-null values': whole(total),
+    'Total # non-null values': jsonNumber(total),
     Average: rounded(mean),
     Min: rounded(total > 0 ? min : 0),
     Max: rounded(total > 0 ? max : 0),
     'Standard deviation': rounded(stddev),
   };
 }
-
-const whole = (count: number): KeptJson => new KeptJson(String(count));
 
 /** As Python rounds and writes it: two digits, three below 1. */
 const rounded = (value: number): KeptJson =>

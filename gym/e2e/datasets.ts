@@ -4,7 +4,9 @@ import { isObject, jsonNumber } from '../json/exact.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Text, Whole } from '../config/schemas.js';
 import { reprOf, strOf } from '../python/repr.js';
+import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';
+import { resolveUnderRoots } from '../config/search-roots.js';
 import { howToDownload, hubPage, isHubName } from '../../src/platform/hub.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
@@ -145,9 +147,10 @@ function hubNameOf({ huggingface }: Sources): string | null {
   return isName ? `hf://datasets/${repo_id}/${artifact_fpath}` : null;
 }
 
-type Hints = Pick<Entry, 'env' | 'config_paths'>;
-
-function howToGet(settings: Settings, { sources, hints }: { sources: Sources; hints: Hints }) {
+function howToGet(
+  settings: Settings,
+  { sources, hints }: { sources: Sources; hints: Pick<Entry, 'env' | 'config_paths'> },
+): string | null {
   if (isHubName(settings.jsonl_fpath)) return howToDownload(settings.jsonl_fpath, hints.env);
   const to = `+output_fpath=${settings.jsonl_fpath}`;
   const { gitlab, huggingface } = sources;
@@ -169,4 +172,15 @@ function howToGet(settings: Settings, { sources, hints }: { sources: Sources; hi
   }
   if (settings.prepare_script === null) return null;
   return `gym eval prepare ${hints.config_paths} (it runs ${settings.prepare_script})`;
+}
+
+/** The file of a data set: where it should be, else the one that upstream would copy there, in a cache of the Hub. */
+export async function rowsOf(
+  { jsonl_fpath, hub }: Pick<Dataset, 'jsonl_fpath' | 'hub'>,
+  places: Places,
+): Promise<string> {
+  const file = await resolveUnderRoots(jsonl_fpath, places);
+  if (hub === null || (await exists(file))) return file;
+  const cached = await resolveUnderRoots(hub, places);
+  return (await exists(cached)) ? cached : file;
 }

@@ -16,8 +16,7 @@ import { resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { DataMetrics } from './data-metrics.js';
 import { createDataMetrics } from './data-metrics.js';
-import type { Dataset } from './datasets.js';
-import { rowsOf } from './rows-file.js';
+import { rowsOf, type Dataset } from './datasets.js';
 
 export interface Preparation extends Places {
   datasets: Dataset[];

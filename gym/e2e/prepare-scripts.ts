@@ -5,8 +5,7 @@ import { describeExit, startChild } from '../../src/platform/process/child.js';
 import { onAbort } from '../../src/platform/waits/abort.js';
 import type { Places } from '../config/search-roots.js';
 import { resolveUnderRoots, searchRoots } from '../config/search-roots.js';
-import type { Dataset } from './datasets.js';
-import { rowsOf } from './rows-file.js';
+import { rowsOf, type Dataset } from './datasets.js';
 
 export interface PrepareScripts extends Places {
   datasets: Dataset[];

@@ -2,17 +2,14 @@ import path from 'node:path';
 import { Duration } from '../../src/model/durations.js';
 import { shellWord, UsageError } from '../../src/platform/command.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
-import type { JsonObject } from '../json/exact.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';
-import type { Places } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
-import type { Dataset } from './datasets.js';
 import { configPathsText, datasetsOf } from './datasets.js';
 import { prepareData } from './prepare-data.js';
 import { runPrepareScripts } from './prepare-scripts.js';
-import { startServers } from './serve.js';
-import { allAnswer, describeServers, lookAtServers } from './servers.js';
+import { startServers, type Serving } from './serve.js';
+import { lookAtServers } from './servers.js';
 
 /** Our own options, beside upstream's arguments. */
 export const E2E_OPTIONS = ['serve-command', 'serve-timeout'];
@@ -47,34 +44,37 @@ export async function prepareE2E(
   const file = path.join(folder, 'preprocessed_datasets', `${split}.jsonl`);
   const datasets = datasetsOf(gym, { split, env: places.env });
   const log_file = path.join(folder, 'prepare.log');
-  await dataOf({ file, datasets, reuse, log_file, parsed }, { ...places, ...context });
-  const stop = await serversFor({
+  const { program, overrides } = parsed;
+  const data = { ...places, ...context, datasets, program, overrides, log_file };
+  if (await mustPrepare(file, { reuse, say: context.say }))
+    await prepareData({ ...data, file, tried: await runPrepareScripts(data) });
+  const stop = await serversFor(parsed, {
     ...places,
     ...context,
     head_server,
     agents: [...new Set(datasets.map(({ agent }) => agent))],
-    serve: serveCommand(parsed),
     log_file: path.join(folder, 'servers.log'),
     timeout_ms: toMs(timeout.data),
-    gym,
   });
   return { config: { ...collection, input_jsonl_fpath: file }, stop };
 }
 
-interface Data {
-  file: string;
-  datasets: Dataset[];
-  reuse: E2ERolloutCollectionConfig['reuse_existing_data_preparation'];
-  /** Of scripts that prepare data. */
-  log_file: string;
-  parsed: Pick<ParsedCommand<unknown>, 'program' | 'overrides'>;
+/** Upstream's texts. */
+async function mustPrepare(
+  file: string,
+  { reuse, say }: { reuse: boolean; say: (text: string) => void },
+): Promise<boolean> {
+  if (!reuse) return true;
+  const isThere = await exists(file);
+  say(
+    isThere
+      ? `Skipping data preparation since \`reuse_existing_data_preparation=true\` and the final input jsonl fpath \`${file}\` already exists`
+      : `Even though the \`reuse_existing_data_preparation=true\` flag was set, we will still do data preparation since the final input jsonl fpath \`${file}\` does not exist yet`,
+  );
+  return !isThere;
 }
 
-interface Serve {
-  command: string;
-  /** It, as people may read it. */
-  shown: string;
-}
+type Parsed = Omit<ParsedCommand<unknown>, 'config'>;
 
 /** The user's command, or upstream's where Gym is installed; null: the servers must already run. */
 function serveCommand({
@@ -83,7 +83,7 @@ function serveCommand({
   overrides,
   program,
   no_serve,
-}: Omit<ParsedCommand<unknown>, 'config'>): Serve | null {
+}: Parsed): Pick<Serving, 'command' | 'shown'> | null {
   const given = own['serve-command'] ?? null;
   if (no_serve) return null;
   if (given !== null) return { command: given, shown: given };
@@ -95,59 +95,28 @@ function serveCommand({
   };
 }
 
-async function dataOf(
-  { file, datasets, reuse, log_file, parsed: { program, overrides } }: Data,
-  context: Places & { say: (text: string) => void; signal: AbortSignal },
-): Promise<void> {
-  const { say } = context;
-  if (reuse && (await exists(file))) {
-    say(
-      `Skipping data preparation since \`reuse_existing_data_preparation=true\` and the final input jsonl fpath \`${file}\` already exists`,
-    );
-    return;
-  }
-  if (reuse) {
-    say(
-      `Even though the \`reuse_existing_data_preparation=true\` flag was set, we will still do data preparation since the final input jsonl fpath \`${file}\` does not exist yet`,
-    );
-  }
-  const running = { ...context, datasets, program, overrides, log_file };
-  const tried = await runPrepareScripts(running);
-  await prepareData({ ...context, datasets, file, tried });
-}
-
-interface ServersWanted extends Places {
-  head_server: string;
-  agents: string[];
-  serve: Serve | null;
-  log_file: string;
-  timeout_ms: number;
-  gym: JsonObject;
-  signal: AbortSignal;
-  say: (text: string) => void;
-}
-
 /** Servers that already answer are used as they are. */
-async function serversFor({ serve, gym, ...wanted }: ServersWanted): Promise<() => Promise<void>> {
+async function serversFor(
+  parsed: Parsed,
+  wanted: Omit<Serving, 'command' | 'shown'>,
+): Promise<() => Promise<void>> {
   const { head_server, say } = wanted;
-  const seen = await lookAtServers(wanted);
-  if (allAnswer(seen)) {
+  const serve = serveCommand(parsed);
+  const { missing, headless } = await lookAtServers(wanted);
+  if (missing === '') {
     if (serve !== null) say(`Servers answer at ${head_server} already: none is started`);
     return () => Promise.resolve();
   }
-  const missing = describeServers(seen, head_server);
   if (serve === null) {
+    const suggestion = JSON.stringify(`gym env start ${configPathsText(parsed.gym)}`);
     throw new Error(
-      `${missing}. Start the servers, or have them started: --serve-command ${suggestion(gym)}`,
+      `${missing}. Start the servers, or have them started: --serve-command ${suggestion}`,
     );
   }
-  if (!seen.headless) {
+  if (!headless) {
     throw new Error(
       `${missing}. Other servers run there: stop them, or give another head_server.port`,
     );
   }
   return await startServers({ ...wanted, ...serve });
 }
-
-const suggestion = (gym: JsonObject): string =>
-  JSON.stringify(`gym env start ${configPathsText(gym)}`);

@@ -4,7 +4,7 @@ import type { Child } from '../../src/platform/process/child.js';
 import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
 import type { Places } from '../config/search-roots.js';
 import type { ServersToCheck } from './servers.js';
-import { allAnswer, describeServers, lookAtServers } from './servers.js';
+import { lookAtServers } from './servers.js';
 
 const LOOK_EVERY_MS = 1000;
 const SAY_EVERY_MS = 30_000;
@@ -41,13 +41,11 @@ export async function startServers(serving: Serving): Promise<() => Promise<void
   const kill = child.kill;
   // A second Ctrl-C ends this process at once, and the group with it.
   process.once('exit', kill);
-  let stopped: Promise<void> | null = null;
-  const stopOnce = async (): Promise<void> => {
+  const stop = async (): Promise<void> => {
     say('Stopping servers');
     await stopServers(child);
     process.off('exit', kill);
   };
-  const stop = (): Promise<void> => (stopped ??= stopOnce());
   try {
     await untilAnswering(child, serving);
     return stop;
@@ -58,7 +56,7 @@ export async function startServers(serving: Serving): Promise<() => Promise<void
 }
 
 async function untilAnswering(child: Child, serving: Serving): Promise<void> {
-  const { signal, timeout_ms, say, log_file, head_server } = serving;
+  const { signal, timeout_ms, say, log_file } = serving;
   const start = performance.now();
   let said = start;
   let ended = '';
@@ -66,16 +64,15 @@ async function untilAnswering(child: Child, serving: Serving): Promise<void> {
     ended = describeExit(exit);
   });
   for (;;) {
-    const seen = await lookAtServers(serving);
-    if (allAnswer(seen)) return;
-    const missing = describeServers(seen, head_server);
+    const { missing, is_other } = await lookAtServers(serving);
+    if (missing === '') return;
     if (ended !== '') {
       const tail = await logTail(log_file, LOG_LINES);
       throw new Error(
         `the serve command ended ${ended}, and ${missing}\n${tail}\n(log: ${log_file})`,
       );
     }
-    if (seen.unknown.length > 0) throw new Error(missing);
+    if (is_other) throw new Error(missing);
     const waited = performance.now() - start;
     if (waited > timeout_ms) {
       throw new Error(

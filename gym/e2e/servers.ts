@@ -19,24 +19,10 @@ export interface ServersToCheck {
 export interface ServersSeen {
   /** Nothing answers at the head server's address. */
   headless: boolean;
-  /** Agents that the head server lacks; waiting does not change that. */
-  unknown: string[];
-  /** Servers that do not answer yet, by name and URL. */
-  silent: string[];
-}
-
-export const allAnswer = ({ headless, unknown, silent }: ServersSeen): boolean =>
-  !headless && unknown.length === 0 && silent.length === 0;
-
-/** For messages: what is wrong, or ''. */
-export function describeServers(seen: ServersSeen, head_server: string): string {
-  if (seen.headless) return `the head server does not answer at ${head_server}`;
-  const texts: string[] = [];
-  if (seen.unknown.length > 0) {
-    texts.push(`the head server at ${head_server} does not know: ${seen.unknown.join(', ')}`);
-  }
-  if (seen.silent.length > 0) texts.push(`no answer from: ${seen.silent.join(', ')}`);
-  return texts.join('; ');
+  /** The head server lacks agents; waiting does not change that. */
+  is_other: boolean;
+  /** For messages: what does not answer, or is not known; '': all answer. */
+  missing: string;
 }
 
 /** One look: the head server, and every server that it names by `GET /`, with any status. */
@@ -55,7 +41,10 @@ export async function lookAtServers({
       if (error instanceof Fault && error.type === 'EnvironmentRejected') throw error;
       return null;
     });
-    if (config === null) return { headless: true, unknown: [], silent: [] };
+    if (config === null) {
+      const missing = `the head server does not answer at ${head_server}`;
+      return { headless: true, is_other: false, missing };
+    }
     const urls = new Map<string, string>();
     for (const name of Object.keys(config)) {
       if (isServer(config[name] as Json)) urls.set(name, await head.serverUrl(name, signal));
@@ -64,7 +53,14 @@ export async function lookAtServers({
     const looks = [...urls].map(async ([name, url]) =>
       (await answers(url, signal)) ? [] : [`${name} (${url})`],
     );
-    return { headless: false, unknown, silent: (await Promise.all(looks)).flat() };
+    const silent = (await Promise.all(looks)).flat();
+    const missing = [
+      ...(unknown.length === 0
+        ? []
+        : [`the head server at ${head_server} does not know: ${unknown.join(', ')}`]),
+      ...(silent.length === 0 ? [] : [`no answer from: ${silent.join(', ')}`]),
+    ];
+    return { headless: false, is_other: unknown.length > 0, missing: missing.join('; ') };
   } finally {
     await head.close();
   }

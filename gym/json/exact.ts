@@ -42,6 +42,17 @@ export const isNumber = (value: unknown): value is KeptJson => value instanceof 
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isNumber(value);
 
+/** The value with each of its items or members replaced; one that has none as it is. */
+export function mapItems(value: Json, of: (item: Json, key: string) => Json): Json {
+  if (Array.isArray(value)) return value.map((item, index) => of(item, String(index)));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, of(item, key)]));
+}
+
+/** The objects in a list; none where it is no list. */
+export const objectsIn = (value: Json | undefined): JsonObject[] =>
+  Array.isArray(value) ? value.filter(isObject) : [];
+
 /** The nearest double, or null if it is not a number. */
 export const numberOf = (value: Json | undefined): number | null =>
   isNumber(value) ? Number(value.text) : null;

@@ -11,22 +11,19 @@ export interface ProfileInput {
   expectedOf: (task: number, found: number) => number;
 }
 
-export interface Profiler {
-  /** One object per task, in the order of task indexes, each computed on demand. */
-  groups(input: ProfileInput): Generator<Entries>;
-  /** Statistics over some of the rows, as the metrics of one agent. */
-  agent(own: Rows): Entries;
-}
+export type Profiler = ReturnType<typeof createProfiler>;
 
 /** Upstream's statistics of rows that are profiled together; sorted by key, without repeated keys. */
-export function createProfiler(table: RolloutTable, rows: Rows): Profiler {
+export function createProfiler(table: RolloutTable, rows: Rows) {
   const describe = createDescriber(table, columnsOf(table, rows));
   return {
-    groups: function* (input) {
+    /** One object per task, in the order of task indexes, each computed on demand. */
+    groups: function* (input: ProfileInput): Generator<Entries> {
       for (const group of groupsOf(table, rows)) {
         yield groupEntries(group, { ...input, table, described: describe(group) });
       }
     },
+    /** Statistics over some of the rows, as the metrics of one agent. */
     agent: describe,
   };
 }

@@ -1,5 +1,6 @@
 import { collectionFiles } from '../collection/files.js';
 import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { byCodePoints } from '../python/repr.js';
 import { splitByAgent } from './agent-rows.js';
 import { align, mismatchOf, type Alignment } from './statistics/alignment.js';
 import { membersOf, objectText } from '../../src/platform/json/members.js';
@@ -18,13 +19,6 @@ export interface ProfileOptions {
   report: (line: string) => void;
 }
 
-export interface ProfileFiles {
-  /** A line per task. */
-  reward_profiling: string;
-  /** A list, one entry per agent. */
-  agent_metrics: string;
-}
-
 interface Profile {
   inputs: ReadRows;
   alignment: Alignment;
@@ -32,12 +26,10 @@ interface Profile {
 }
 
 /**
- * Upstream's reward profile of a collection, in two files beside its results. Throws with upstream's texts if results
- * and rows do not match.
+ * Upstream's reward profile of a collection, in two files beside its results: a line per task, and a list with an entry
+ * per agent. Throws with upstream's texts if results and rows do not match.
  */
-export async function rewardProfile(
-  options: ProfileOptions,
-): Promise<{ summary: CompletionSummary; files: ProfileFiles }> {
+export async function rewardProfile(options: ProfileOptions) {
   const { signal, report, rollouts_jsonl_fpath: rollouts } = options;
   const files = [options.materialized_inputs_jsonl_fpath];
   const inputs = await readRows({ files, signal, report, results: false, strict: true });
@@ -96,28 +88,13 @@ function agentsText({ inputs, alignment, profiler }: Profile): string {
       agent: agent ?? '',
       rows: rows.map((pair) => alignment.results[pair] ?? 0),
     }))
-    .sort((a, b) => Buffer.compare(Buffer.from(a.agent), Buffer.from(b.agent)))
+    .sort((a, b) => byCodePoints(a.agent, b.agent))
     .map(({ agent, rows }) => objectText([...profiler.agent(rows), agentRef(agent)]));
   return `[${entries.join(',')}]`;
 }
 
 /** How much of what was requested exists; upstream's names. */
-interface CompletionSummary {
-  expected_rollout_rows: number;
-  completed_rollout_rows: number;
-  missing_rollout_rows: number;
-  extra_rollout_rows: number;
-  reward_profile_completion_pct: number;
-  total_input_rows: number;
-  complete_input_rows: number;
-  partial_input_rows: number;
-  missing_input_rows: number;
-}
-
-export function completionSummary(
-  inputs: Keyed,
-  { all, missing, extra }: Alignment,
-): CompletionSummary {
+export function completionSummary(inputs: Keyed, { all, missing, extra }: Alignment) {
   const missingByTask = countByTask(inputs, missing);
   const inputByTask = countByTask(inputs, all);
   const counts = { complete: 0, partial: 0, missing: 0 };

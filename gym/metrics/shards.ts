@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { reprOf } from '../python/repr.js';
+import { byCodePoints, reprOf } from '../python/repr.js';
 
 /** Files beside a collection's results that are named after them. */
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;
@@ -81,7 +81,7 @@ function matches(pattern: string, cwd: string): string[] {
         .filter((file) => existsSync(path.resolve(cwd, file)));
     });
   }
-  return found.sort(byCodePoint);
+  return found.sort(byCodePoints);
 }
 
 function namesIn(folder: string, part: string): string[] {
@@ -109,6 +109,3 @@ function expressionOf(part: string): RegExp {
   });
   return new RegExp(`^${source.join('')}$`, 'u');
 }
-
-const byCodePoint = (a: string, b: string): number =>
-  Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -77,6 +77,7 @@ function readField(template: string, start: number): Field {
   if (next === '}') return { name, conversion, specification: '', end: at + 1 };
   if (next !== ':') throw refused(template.slice(start), "expected '}' or ':'");
   const end = closingBrace(template, at + 1);
+  if (end === null) throw refused(template.slice(at), "a format specification lacks its '}'");
   return { name, conversion, specification: template.slice(at + 1, end), end: end + 1 };
 }
 
@@ -93,14 +94,15 @@ function afterBracket(text: string, at: number): number {
   return close === -1 ? text.length : close + 1;
 }
 
-function closingBrace(template: string, start: number): number {
+/** The index of the brace that closes one that is open at `from`; null: there is none. */
+export function closingBrace(text: string, from: number): number | null {
   let depth = 1;
-  for (let at = start; at < template.length; at++) {
-    if (template.charAt(at) === '{') depth += 1;
-    if (template.charAt(at) === '}') depth -= 1;
+  for (let at = from; at < text.length; at++) {
+    if (text.charAt(at) === '{') depth += 1;
+    if (text.charAt(at) === '}') depth -= 1;
     if (depth === 0) return at;
   }
-  throw refused(template.slice(start), "a format specification lacks its '}'");
+  return null;
 }
 
 function shown({ name, conversion, specification }: Field, { row, depth }: Filling): string {

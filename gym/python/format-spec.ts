@@ -1,7 +1,10 @@
 import { isNumber, type Json } from '../json/exact.js';
-import type { FloatForm } from './float-parts.js';
-import { floatParts } from './float-parts.js';
-import { asciiDecimals } from '../../src/platform/python/numbers.js';
+import {
+  asciiDecimals,
+  floatText,
+  formatFixed,
+  scaledBy,
+} from '../../src/platform/python/numbers.js';
 import { intOf, strOf } from './repr.js';
 import { countCodePoints } from '../../src/platform/python/text.js';
 
@@ -115,26 +118,78 @@ function formatInt(value: bigint, specification: Specification): string {
 }
 
 function formatFloat(value: number, specification: Specification): string {
-  const { text, type, precision, alternate, no_negative_zero, grouping } = specification;
+  const { text, type, grouping } = specification;
   if (!/^[eEfFgGn%]?$/.test(type)) throw invalid(text, `a float has no type ${type}`);
   if (type === 'n' && grouping !== '') throw invalid(text, `${grouping} does not go with n`);
   const isPercent = type === '%';
-  const { negative, digits, rest } = floatParts(isPercent ? value * 100 : value, {
-    form: formOf(type),
-    precision,
-    alternate,
-    no_negative_zero,
-  });
+  const scaled = isPercent ? value * 100 : value;
+  const form = isPercent ? 'f' : type === 'n' ? 'g' : type.toLowerCase();
+  const written = floatDigits(Math.abs(scaled), { form, ...specification });
+  // Infinity has no digits.
+  const [, digits = '', rest = written] = /^(\d+)(.*)$/.exec(written) ?? [];
+  const isZero = digits !== '' && !/[1-9]/.test(written.replace(/e.*/, ''));
+  const negative =
+    (scaled < 0 || Object.is(scaled, -0)) && !(specification.no_negative_zero && isZero);
   const shown = /[EFG]/.test(type) ? rest.toUpperCase() : rest;
   const parts = { negative, prefix: '', digits, rest: shown + (isPercent ? '%' : ''), group: 3 };
   return formatParts(parts, specification);
 }
 
-function formOf(type: string): FloatForm {
-  if (type === '') return 'shortest';
-  if (type === '%') return 'f';
-  return type === 'n' ? 'g' : (type.toLowerCase() as FloatForm);
+const DEFAULT_PRECISION = 6;
+
+/**
+ * `e`, `f` or `g` of a size, rounded from its exact value, ties to the even digit. The empty form is `repr`, unless a
+ * precision is given; `alternate`: always a point, and trailing zeros for `g`.
+ */
+function floatDigits(
+  size: number,
+  { form, precision, alternate }: Pick<Specification, 'precision' | 'alternate'> & { form: string },
+): string {
+  if (!Number.isFinite(size) || (form === '' && precision === null)) {
+    const text = floatText(size);
+    return alternate && !/[.n]/.test(text) ? text.replace('e', '.e') : text;
+  }
+  const places = precision ?? DEFAULT_PRECISION;
+  if (form === 'f') return formatFixed(size, places) + (alternate && places === 0 ? '.' : '');
+  if (form === 'e') {
+    const { digits, exponent } = significant(size, places + 1);
+    return pointed(digits, { whole: 1, alternate }) + exponentText(exponent);
+  }
+  // Without a form at least one digit follows the point, so the exponent starts one digit earlier.
+  const least = form === '' ? 1 : 0;
+  const count = Math.max(1, places);
+  const { digits: all, exponent } = significant(size, count);
+  const kept = alternate ? all : all.replace(/0+$/, '');
+  if (exponent < -4 || exponent >= count - least)
+    return pointed(kept.padEnd(1, '0'), { whole: 1, alternate }) + exponentText(exponent);
+  const digits = '0'.repeat(Math.max(0, -exponent)) + kept;
+  const whole = Math.max(1, exponent + 1);
+  return pointed(digits.padEnd(whole + least, '0'), { whole, alternate });
 }
+
+/** That many digits from the first non-zero one, and its power of ten. */
+function significant(size: number, count: number): { digits: string; exponent: number } {
+  if (size === 0) return { digits: '0'.repeat(count), exponent: 0 };
+  // The shortest text of a float may have been rounded up to a power of ten (1e23 is less), and rounding here may do
+  // the same.
+  let exponent = Number(size.toExponential().split('e')[1]);
+  for (;;) {
+    const digits = scaledBy(size, count - 1 - exponent).toString();
+    if (digits.length === count) return { digits, exponent };
+    exponent += digits.length - count;
+  }
+}
+
+const pointed = (
+  digits: string,
+  { whole, alternate }: { whole: number; alternate: boolean },
+): string =>
+  digits.length === whole && !alternate
+    ? digits
+    : `${digits.slice(0, whole)}.${digits.slice(whole)}`;
+
+const exponentText = (exponent: number): string =>
+  `e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
 
 interface NumberParts {
   negative: boolean;

@@ -67,3 +67,7 @@ function escape(character: string): string {
   if (point <= 0xff) return `\\x${hex.padStart(2, '0')}`;
   return point <= 0xffff ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
 }
+
+/** The order in which Python sorts texts. */
+export const byCodePoints = (a: string, b: string): number =>
+  Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -9,7 +9,7 @@ const MOST_NAMED = 10;
 /** How much of a value is shown. */
 const MOST_SHOWN = 60;
 
-export interface Inputs {
+interface Inputs {
   /** Rows of the materialised inputs with which a collection began. */
   cached: GymRow[];
   /** Rows from the configuration and the input file. */
@@ -17,9 +17,6 @@ export interface Inputs {
   /** false: a line of the cached rows was unreadable, so a missing row is no change. */
   whole?: boolean;
 }
-
-const IS_NEW = 'is new';
-const IS_GONE = 'is gone';
 
 /** One change of some rows: the same field, or new or missing rows. */
 interface Change {
@@ -53,10 +50,10 @@ export function changedInputs({ cached, now, whole = true }: Inputs): string[] {
       const [difference] = differences(old.row, { value: row, path: '' });
       if (difference !== undefined) add(`field ${difference.path}`, { text: difference.text, key });
     } else if (whole) {
-      add('new', { text: IS_NEW, key });
+      add('new', { text: 'is new', key });
     }
   }
-  for (const [name, { key }] of before) if (!after.has(name)) add('gone', { text: IS_GONE, key });
+  for (const [name, { key }] of before) if (!after.has(name)) add('gone', { text: 'is gone', key });
   const texts = [...changes.values()].map((change) => textOf(change, after.size));
   if (texts.length <= MOST_NAMED) return texts;
   return [...texts.slice(0, MOST_NAMED), `… and ${texts.length - MOST_NAMED} more fields`];
@@ -66,8 +63,7 @@ function textOf({ text, first, rows, alike }: Change, all: number): string {
   const name = rolloutName(first);
   if (rows === 1) return `row ${name}: ${text}`;
   const several = `row ${name} and ${rows - 1} more`;
-  if (text === IS_NEW) return `${several}: are new`;
-  if (text === IS_GONE) return `${several}: are gone`;
+  if (text === 'is new' || text === 'is gone') return `${several}: ${text.replace('is', 'are')}`;
   const which = rows === all ? `all ${rows} rows` : several;
   return alike ? `${which}: ${text}` : `${which}: ${text} in row ${name}`;
 }
@@ -94,14 +90,10 @@ function* differences(
 
 /** Numbers by value: the file's writer may turn `1e-07` into `1e-7` and a very large integer into a float. */
 function isSame(old: Json | undefined, value: Json | undefined): boolean {
-  if (isNumber(old) && isNumber(value)) {
-    const areInts = [old, value].every((number) => /^-?\d+$/.test(number.text));
-    return areInts
-      ? BigInt(old.text) === BigInt(value.text)
-      : Number(old.text) === Number(value.text);
-  }
-  if (Array.isArray(old) && Array.isArray(value)) return old.length === value.length;
-  return old === value;
+  if (!isNumber(old) || !isNumber(value)) return old === value;
+  const areInts = [old, value].every((number) => /^-?\d+$/.test(number.text));
+  const as = areInts ? BigInt : Number;
+  return as(old.text) === as(value.text);
 }
 
 function shown(value: Json | undefined): string {

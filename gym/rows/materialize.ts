@@ -143,7 +143,7 @@ function stampRows(inputs: InputRow[], { file, repeats, ...stamps }: Stamps): Gy
       agentless.push(input);
       continue;
     }
-    const count = repeats.of(stamped.agent) ?? 0;
+    const count = repeats.of(stamped.agent);
     for (let repeat = 0; repeat < count; repeat++) {
       const rollout = rollouts.get(stamped.task) ?? 0;
       rollouts.set(stamped.task, rollout + 1);
@@ -250,28 +250,24 @@ function indexOf(row: JsonObject, { key, where }: { key: string; where: string }
   );
 }
 
-/** How often each agent's rows are played, and the problems once all rows were seen. */
-interface Repeats {
-  /** null: the agent has no entry and there is no `_default`; `check` reports it. */
-  of(agent: string): number | null;
-  /** Throws for agents without a number; returns a warning for numbers without rows. */
-  check(): string | null;
-}
+type Repeats = ReturnType<typeof createRepeats>;
 
 /** `num_repeats`: one number, or one per agent with `_default` for the rest. */
-function createRepeats(num_repeats: number | Record<string, number>): Repeats {
-  if (typeof num_repeats === 'number') return { of: () => num_repeats, check: () => null };
-  const { _default: fallback, ...named } = num_repeats;
+function createRepeats(num_repeats: number | Record<string, number>) {
+  const { _default: fallback, ...named }: Record<string, number> =
+    typeof num_repeats === 'number' ? { _default: num_repeats } : num_repeats;
   const seen = new Set<string>();
   const missing = new Set<string>();
   return {
-    of: (agent) => {
+    /** How often its rows are played; 0, which `check` reports: it has no entry, and there is no `_default`. */
+    of: (agent: string): number => {
       seen.add(agent);
       const count = Object.hasOwn(named, agent) ? named[agent] : fallback;
       if (count === undefined) missing.add(agent);
-      return count ?? null;
+      return count ?? 0;
     },
-    check: () => {
+    /** Once all rows were seen: throws for agents without a number; returns a warning for numbers without rows. */
+    check: (): string | null => {
       if (missing.size > 0) {
         throw new Error(
           `num_repeats dict has no entry for agents ${listOf(missing)} ` +

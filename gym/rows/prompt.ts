@@ -24,21 +24,13 @@ export async function loadPrompt(file: string, places: Places): Promise<Prompt> 
   });
   const value = parseYaml(textOf(bytes, resolved), resolved);
   const { user, system = null } = isObject(value) ? value : {};
-  if (typeof user !== 'string') {
-    throw new Error(
-      `Prompt config '${resolved}': user: expected a template text, got ${shown(user)}`,
-    );
-  }
-  if (system !== null && typeof system !== 'string') {
-    throw new Error(
-      `Prompt config '${resolved}': system: expected a template text, got ${shown(system)}`,
-    );
-  }
-  return { user, system };
+  const text = (name: string, given: Json | undefined): string => {
+    if (typeof given === 'string') return given;
+    const got = given === undefined ? 'nothing' : reprOf(given);
+    throw new Error(`Prompt config '${resolved}': ${name}: expected a template text, got ${got}`);
+  };
+  return { user: text('user', user), system: system === null ? null : text('system', system) };
 }
-
-const shown = (value: Json | undefined): string =>
-  value === undefined ? 'nothing' : reprOf(value);
 
 /** A prompt and a row's own input exclude each other: one error lists all rows that have both, by index. */
 export function checkPromptFits(rows: JsonObject[]): void {

@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Json, JsonObject } from '../json/exact.js';
 import { isObject } from '../json/exact.js';
-import { isTruthy, reprOf, strOf } from '../python/repr.js';
+import { byCodePoints, isTruthy, reprOf, strOf } from '../python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';
@@ -74,9 +74,6 @@ function byParts(a: string, b: string): number {
   if (at < 0) return left.length - right.length;
   return byCodePoints(left[at] ?? '', right[at] ?? '');
 }
-
-const byCodePoints = (a: string, b: string): number =>
-  Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 async function readSkill(directory: string): Promise<SkillsRef['skills'][number]> {
   const file = path.join(directory, 'SKILL.md');

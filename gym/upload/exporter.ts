@@ -1,6 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
-import type { JsonObject } from '../json/exact.js';
-import { isObject as isMapping } from '../json/exact.js';
+import type { Json, JsonObject } from '../json/exact.js';
+import { isObject, mapItems } from '../json/exact.js';
 
 /** A value of a metric; objects and lists are not exported. */
 export type Scalar = number | boolean | string;
@@ -62,7 +62,7 @@ export async function openUpload(
       say(`WARNING: ${what}; continuing without it: ${describeError(error)}`);
       return null;
     });
-  const masked = withoutSecrets(config);
+  const masked = withoutSecrets(config) as JsonObject;
   const runs: { name: string; run: OpenRun }[] = [];
   for (const { name, open } of exporters) {
     const run = await orWarning(`${name} has no run of this collection`, open(masked));
@@ -84,15 +84,11 @@ export async function openUpload(
 
 const SECRET = /token|key/;
 
-/** As upstream masks them: by their names. */
-function withoutSecrets(config: JsonObject): JsonObject {
-  const hidden = Object.entries(config).map(([name, value]): [string, JsonObject[string]] => {
-    if (isMapping(value)) return [name, withoutSecrets(value)];
-    if (!SECRET.test(name)) {
-      const items = Array.isArray(value) ? value : null;
-      return [name, items?.map((item) => (isMapping(item) ? withoutSecrets(item) : item)) ?? value];
-    }
-    return [name, Array.isArray(value) ? value.map(() => '****') : '****'];
+/** As upstream masks them: by their names, also in mappings that are in lists. */
+const withoutSecrets = (config: Json): Json =>
+  mapItems(config, (value, name) => {
+    if (isObject(value)) return withoutSecrets(value);
+    const isList = Array.isArray(value);
+    if (SECRET.test(name)) return isList ? value.map(() => '****') : '****';
+    return isList ? value.map((item) => (isObject(item) ? withoutSecrets(item) : item)) : value;
   });
-  return Object.fromEntries(hidden);
-}

@@ -3,34 +3,30 @@ import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reason
 import { failuresBefore } from '../../../src/model/journal/calls.js';
 import { lastFault } from '../../../src/model/journal/standing.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
+import type { RunFailure } from './routing.js';
 
-/**
- * The end of an agent's rollout, as far as the collection's files need it. `since`: the time of a run that was sent
- * again under its own index; null: it was sent once.
- */
+interface Ended {
+  /** When it ended, in seconds since the epoch. */
+  at: number;
+  /** `_ng_attempt_index` of the run. */
+  attempt: number;
+  /** When a run was sent again under its own index; null: it was sent once. */
+  since: number | null;
+}
+
+/** The end of an agent's rollout, as far as the collection's files need it. */
 export type AgentOutcome =
-  | { kind: 'result'; at: number; attempt: number; text: string; since: number | null }
-  | {
-      kind: 'failure';
-      /** When it ended, in seconds since the epoch. */
-      at: number;
-      /** `_ng_attempt_index` of the run that failed. */
-      attempt: number;
-      /** null only where `persist` is false. */
-      failure_class: string | null;
-      /** The row must not be played again. */
-      terminal: boolean;
-      /** false: nothing of it may be written. */
-      persist: boolean;
-      /** The agent's answer, if it reported the failure itself or lacks only a usable reward. */
-      text: string | null;
-      /** The fault's type. */
-      type: string;
-      message: string;
-      /** HTTP status, if the agent answered with an error. */
-      status: number | null;
-      since: number | null;
-    }
+  | (Ended & { kind: 'result'; text: string })
+  | (Ended &
+      Omit<RunFailure, 'failure_class'> & {
+        kind: 'failure';
+        /** null only where `persist` is false. */
+        failure_class: string | null;
+        /** false: nothing of it may be written. */
+        persist: boolean;
+        /** The agent's answer, if it reported the failure itself or lacks only a usable reward. */
+        text: string | null;
+      })
   /** Stopped or cancelled: not a failure of the row. Nothing is written, and it is played again. */
   | { kind: 'unfinished'; at: number };
 

@@ -9,12 +9,6 @@ const EVERY_MS = 1000;
 const LONGEST = 3;
 
 /** Progress of a collection for programs (`<stem>_progress.json`), replaced as a whole about once a second. */
-export interface ProgressFile {
-  write: (view: CollectionView) => void;
-  /** Writes the last state, with how it ended. */
-  close: (view: CollectionView, ended: 'closed' | 'aborted') => Promise<void>;
-}
-
 export function createProgressFile({
   file,
   batch_id,
@@ -26,7 +20,7 @@ export function createProgressFile({
   say: (text: string) => void;
   /** Monotonic, in milliseconds. */
   now?: () => number;
-}): ProgressFile {
+}) {
   let last = -Infinity;
   let writing = Promise.resolve();
   let isTold = false;
@@ -42,12 +36,13 @@ export function createProgressFile({
     return writing;
   };
   return {
-    write: (view) => {
+    write: (view: CollectionView): void => {
       if (now() - last < EVERY_MS) return;
       last = now();
       void put(view, null);
     },
-    close: (view, ended) => put(view, ended),
+    /** Writes the last state, with how it ended. */
+    close: (view: CollectionView, ended: 'closed' | 'aborted') => put(view, ended),
   };
 }
 

@@ -5,7 +5,7 @@ import { renderLine, spread } from '../../../src/client/text-line.js';
 import { plainLine } from '../../../src/platform/plain.js';
 import { rolloutName } from '../../row.js';
 import type { RunningRow } from './follower.js';
-import type { Tally } from './tally.js';
+import type { AgentTally, Tally } from './tally.js';
 import { meansOf } from './tally.js';
 
 /** What a running collection shows. */
@@ -45,9 +45,11 @@ export function renderCollection(view: CollectionView, style: TextStyle): string
   return lines.map((line) => renderLine(line, style));
 }
 
-function meansLines({ agents }: Tally): Line[] {
-  return [...agents]
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+const byName = ({ agents }: Tally): [string, AgentTally][] =>
+  [...agents].toSorted(([a], [b]) => (a < b ? -1 : 1));
+
+const meansLines = (tally: Tally): Line[] =>
+  byName(tally)
     .slice(0, AGENTS_SHOWN)
     .map(([name, agent]): Line => {
       const means = meansOf(agent)
@@ -56,7 +58,6 @@ function meansLines({ agents }: Tally): Line[] {
       const count = `${formatNumber(agent.done)}/${formatNumber(agent.total)}`;
       return [`${name} ${count}   ${means.join('   ')}`];
     });
-}
 
 /** About four digits, so that a mean of bytes or times does not push others off the line. */
 const meanText = (mean: number): string =>
@@ -65,7 +66,7 @@ const meanText = (mean: number): string =>
 /** The rows that have been playing longest. */
 function stragglers({ running, nowS }: CollectionView): string[] {
   return running.slice(0, STRAGGLERS).map(({ row, since, attempt }) => {
-    const age = ageText(nowS - since);
+    const age = ageText(Math.max(0, nowS - since));
     return `${row.agent} ${rolloutName(row.key)} for ${age}, attempt ${formatNumber(attempt + 1)}`;
   });
 }
@@ -81,11 +82,12 @@ export function absentAgents(running: readonly RunningRow[]): string[] {
 
 /** `45s`, `12m`, `3h 05m`. */
 function ageText(seconds: number): string {
-  const minutes = Math.floor(Math.max(0, seconds) / 60);
-  if (minutes < 1) return `${Math.round(Math.max(0, seconds))}s`;
-  if (minutes < 60) return `${minutes}m`;
-  return `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, '0')}m`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1) return `${Math.round(seconds)}s`;
+  return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
 }
+
+const two = (value: number): string => String(value).padStart(2, '0');
 
 export const perMinute = ({ tally, elapsedS }: CollectionView): number =>
   elapsedS === 0 ? 0 : (60 * tally.done) / elapsedS;
@@ -115,7 +117,6 @@ export function renderStatus(view: CollectionView): string {
 /** As Python writes a `timedelta`. */
 function clock(seconds: number): string {
   const whole = Math.trunc(seconds);
-  const two = (value: number): string => String(value).padStart(2, '0');
   const days = Math.floor(whole / 86_400);
   const day = days === 0 ? '' : `${days} day${days === 1 ? '' : 's'}, `;
   const h = Math.floor(whole / 3600) % 24;
@@ -124,15 +125,13 @@ function clock(seconds: number): string {
 
 const left = ({ agents }: Tally): string[] =>
   [...agents]
-    .map(([name, { total, done }]) => ({ name, left: total - done }))
-    .filter(({ left: count }) => count > 0)
-    .toSorted((a, b) => b.left - a.left)
-    .map(({ name, left: count }, i) => `${i + 1}. ${name}: ${count}`);
+    .flatMap(([name, { total, done }]) => (done < total ? [{ name, count: total - done }] : []))
+    .toSorted((a, b) => b.count - a.count)
+    .map(({ name, count }, i) => `${i + 1}. ${name}: ${count}`);
 
-const agentStatus = ({ agents }: Tally): string[] =>
-  [...agents]
+const agentStatus = (tally: Tally): string[] =>
+  byName(tally)
     .filter(([, { done }]) => done > 0)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, agent]) => {
       const percent = ((100 * agent.done) / agent.total).toFixed(2);
       const means = JSON.stringify(Object.fromEntries(meansOf(agent)), null, 4);

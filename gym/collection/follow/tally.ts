@@ -26,11 +26,6 @@ export interface AgentTally {
   sums: Map<string, number>;
 }
 
-export interface Tallying {
-  tally: Tally;
-  count: (routed: Routed) => void;
-}
-
 export function createTally({
   rows,
   cached,
@@ -41,16 +36,9 @@ export function createTally({
   cached: number;
   /** Names of rows that this batch has failed before, and may play again. */
   failed?: ReadonlySet<string>;
-}): Tallying {
+}) {
   const agents = new Map<string, AgentTally>();
-  const tally: Tally = {
-    total: rows.length,
-    done: 0,
-    failed: 0,
-    unpersisted: 0,
-    cached,
-    agents,
-  };
+  const tally: Tally = { total: rows.length, done: 0, failed: 0, unpersisted: 0, cached, agents };
   const last = new Map<string, Routed['to']>();
   for (const { key, agent } of rows) {
     const own = agentOf(agents, agent);

@@ -148,47 +148,40 @@ async function metricsOf(
   }
 }
 
-/** A score over a silently smaller sample would mislead. */
+/**
+ * A score over a silently smaller sample would mislead. `without`: rows that have no result; `again`: those of them that
+ * a resume plays; `covered`: how many results the metrics cover; null: there are no metrics.
+ */
 function warningOf({
   rows,
   without,
   again,
   covered,
-}: {
-  rows: number;
-  /** How many of them have no result. */
-  without: number;
-  /** How many of those a resume plays. */
-  again: number;
-  /** How many results the metrics cover; null: there are no metrics. */
-  covered: number | null;
-}): string {
+}: Record<'rows' | 'without' | 'again', number> & { covered: number | null }): string {
+  const [have, them, they] = without === 1 ? ['has', 'it', 'It is'] : ['have', 'them', 'They are'];
   const those = covered === null ? '' : `; the metrics cover ${formatNumber(covered)}`;
-  return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${without === 1 ? 'has' : 'have'} no result${those}. ${thenOf({ without, again })}`;
-}
-
-function thenOf({ without, again }: { without: number; again: number }): string {
-  const them = without === 1 ? 'it' : 'them';
   const gated = `not played again: too many collections have failed ${them}, or one for good.`;
-  if (again === 0) return `${without === 1 ? 'It is' : 'They are'} ${gated}`;
-  const resume = '+resume_from_cache=true plays';
-  if (again === without) return `${resume} ${them} again.`;
-  return `${resume} ${formatNumber(again)} of them again; the others are ${gated}`;
+  const then =
+    again === 0
+      ? `${they} ${gated}`
+      : again === without
+        ? `+resume_from_cache=true plays ${them} again.`
+        : `+resume_from_cache=true plays ${formatNumber(again)} of them again; the others are ${gated}`;
+  return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${have} no result${those}. ${then}`;
 }
 
 /** Why the collection is incomplete. */
 function problemsOf(played: Played | null, { results }: { results: number }): string[] {
-  const missing = played?.missing ?? [];
+  const { failure = null, missing = [] } = played ?? {};
   const named = missing.slice(0, NAMED).join(', ') + (missing.length > NAMED ? ', …' : '');
-  return [
-    ...(played?.failure == null ? [] : [`The batch has no result: ${played.failure}`]),
-    ...(missing.length === 0
-      ? []
-      : [
-          `${rowsText(missing.length)} with neither a result nor a failure (${named}): +resume_from_cache=true plays what is missing.`,
-        ]),
-    ...(results === 0 ? ['Nothing produced a result: there is no score.'] : []),
-  ];
+  const problems: string[] = [];
+  if (failure !== null) problems.push(`The batch has no result: ${failure}`);
+  if (missing.length > 0)
+    problems.push(
+      `${rowsText(missing.length)} with neither a result nor a failure (${named}): +resume_from_cache=true plays what is missing.`,
+    );
+  if (results === 0) problems.push('Nothing produced a result: there is no score.');
+  return problems;
 }
 
 /** The names of those of these rows that have a result. */

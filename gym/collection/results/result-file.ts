@@ -11,16 +11,7 @@ import { lineMembers, rolloutName, rowKeyOf } from '../../row.js';
 import type { CollectionState } from '../state.js';
 
 /** A JSONL file of results that only this process writes. */
-export interface ResultFile {
-  /** Keys of the lines that it had when it was opened, from byte `from` on. */
-  found: ResultKey[];
-  /**
-   * One line, one write: a reader sees half a line only if this process dies in the middle or the disk is full. The
-   * next line is whole even then.
-   */
-  append: (line: string) => Promise<void>;
-  close: () => Promise<void>;
-}
+export type ResultFile = Awaited<ReturnType<typeof openResultFile>>;
 
 /** Lines of a file; none where there is no such file. */
 export const textsIfThere = async (file: string): Promise<Lines> =>
@@ -35,7 +26,7 @@ export interface ResultKey {
  * Opens a file for appending, and reads which rows it has from byte `from` on. A torn last line (its writer was killed)
  * gets a line of its own, so later lines are whole. Lines without keys are ignored.
  */
-export async function openResultFile(file: string, from = 0): Promise<ResultFile> {
+export async function openResultFile(file: string, from = 0) {
   const handle = await open(file, 'a+');
   try {
     await endLastLine(handle);
@@ -43,13 +34,17 @@ export async function openResultFile(file: string, from = 0): Promise<ResultFile
     let isTorn = false;
     return {
       found,
-      append: async (line) => {
+      /**
+       * One line, one write: a reader sees half a line only if this process dies in the middle or the disk is full. The
+       * next line is whole even then.
+       */
+      append: async (line: string): Promise<void> => {
         if (isTorn) await endLastLine(handle);
         isTorn = true;
         await handle.writeFile(`${line}\n`);
         isTorn = false;
       },
-      close: async () => {
+      close: async (): Promise<void> => {
         await handle.sync();
         await handle.close();
       },
@@ -60,21 +55,15 @@ export async function openResultFile(file: string, from = 0): Promise<ResultFile
   }
 }
 
-/** A collection's two files of results. */
-export interface ResultFiles {
-  main: ResultFile;
-  failures: ResultFile;
-}
-
 /**
- * Opens both for as long as they are used. Only failures that the batch may have written count as found.
+ * Opens a collection's two files of results for as long as they are used. Only failures that the batch may have written count as found.
  */
 export async function withResultFiles<T>(
   {
     files,
     failures_from,
   }: { files: Pick<CollectionFiles, 'main' | 'failures'> } & Pick<CollectionState, 'failures_from'>,
-  use: (opened: ResultFiles) => Promise<T>,
+  use: (opened: { main: ResultFile; failures: ResultFile }) => Promise<T>,
 ): Promise<T> {
   const main = await openResultFile(files.main);
   try {

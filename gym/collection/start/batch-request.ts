@@ -105,13 +105,12 @@ const MOST_CALLS = 10_000;
 /** Agents say how long an answer may be; what they say of sampling is the batch's. */
 function ofPolicy({
   max_seq_len,
-  params,
+  params: { temperature, top_p },
 }: {
   max_seq_len: number | null;
   params: JsonObject;
 }): Record<string, unknown> {
   const length = max_seq_len ?? USUAL_LENGTH;
-  const { temperature, top_p } = params;
   return {
     max_seq_len: length,
     max_rollout_turns: MOST_CALLS,
@@ -141,15 +140,20 @@ export function aboutParallel(
   parallel: number | null,
   { rows, isLocal }: { rows: number; isLocal: boolean },
 ): string[] {
-  const isUnlimited = parallel === null;
   const wanted = Math.min(rows, inFlight(parallel));
-  const hint = `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, ${isLocal ? '--config with a deployment of several workers' : 'several workers'}`;
-  const cut = `num_samples_in_parallel is unlimited: ${wanted} of ${rows} rows at once, so that workers keep them in memory; +num_samples_in_parallel=N for more`;
-  return [
-    ...(isUnlimited ? [] : [`Querying with ${parallel} concurrent requests`]),
-    ...(isUnlimited && wanted < rows ? [cut] : []),
-    ...(wanted > MOST_AT_ONCE.steps && (isLocal || isUnlimited) ? [hint] : []),
-  ];
+  const texts: string[] = [];
+  if (parallel !== null) texts.push(`Querying with ${parallel} concurrent requests`);
+  else if (wanted < rows)
+    texts.push(
+      `num_samples_in_parallel is unlimited: ${wanted} of ${rows} rows at once, so that workers keep them in memory; +num_samples_in_parallel=N for more`,
+    );
+  if (wanted > MOST_AT_ONCE.steps && (isLocal || parallel === null)) {
+    const how = isLocal ? '--config with a deployment of several workers' : 'several workers';
+    texts.push(
+      `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, ${how}`,
+    );
+  }
+  return texts;
 }
 
 /** Throws for more rows than one batch can have, and names the alternative. */

@@ -58,12 +58,10 @@ export async function openDeployment({
   const config = await loadConfig(file);
   const found = gymAgentOf(config, { file, environment });
   const opened = storeOf(config);
-  try {
-    await opened.ready({ say });
-  } catch (error) {
+  await opened.ready({ say }).catch(async (error: unknown) => {
     await opened.close();
     throw error;
-  }
+  });
   return {
     ...partsOf(config, { ...found, opened }),
     server: connectionSettings(config),
@@ -107,10 +105,7 @@ const storeOf = (config: Config): OpenStore =>
 function partsOf(
   { temporal, inputs_dir }: Config,
   { name, settings, opened }: { name: string; settings: AgentSettings; opened: OpenStore },
-): Pick<
-  Deployment,
-  'task_queue' | 'store' | 'store_root' | 'inputs_dir' | 'environment' | 'agents'
-> {
+) {
   if (placeOf(inputs_dir) !== null)
     throw new Error(
       `inputs_dir: expected a folder, got ${inputs_dir}: collections write their samples to a disk`,

@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../../src/platform/errors.js';
@@ -37,7 +38,7 @@ export async function checkPaths({
     if (given === null) continue;
     if (given.trim() === '') throw new Error(`${field}: expected the path of a file, got ''`);
     const file = await resolveUnderRoots(given, places);
-    const kind = await kindOf(file);
+    const { kind } = await lookAt(file);
     // A pipe (`<(…)` of a shell) is read once, like a file.
     if (kind !== null && kind !== 'a file' && kind !== 'a pipe') {
       throw new Error(`${field}: expected the path of a file, got '${given}', ${kind}`);
@@ -52,20 +53,21 @@ async function refuseOthers(
   { expected, output }: { expected: string; output: string },
 ): Promise<void> {
   for (const file of Object.values<string>({ ...files })) {
-    const kind = await kindOf(file);
+    const { kind } = await lookAt(file);
     if (kind === null || kind === 'a file') continue;
     const which = file === files.main ? '' : ` ('${path.basename(file)}' is written beside it)`;
     throw new Error(`${expected}, got '${output}', ${kind}${which}`);
   }
 }
 
-/** null: there is nothing. */
-async function kindOf(file: string): Promise<string | null> {
-  const found = await stat(file).catch(() => null);
-  if (found === null) return null;
-  if (found.isFile()) return 'a file';
-  if (found.isDirectory()) return 'a folder';
-  return found.isFIFO() ? 'a pipe' : 'a device';
+/** Nulls: there is nothing. `identity`: of the file, whatever its name. */
+async function lookAt(file: string): Promise<{ kind: string | null; identity: string | null }> {
+  const found = await stat(file, { bigint: true }).catch(() => null);
+  if (found === null) return { kind: null, identity: null };
+  const identity = `${found.dev}:${found.ino}`;
+  if (found.isFile()) return { kind: 'a file', identity };
+  if (found.isDirectory()) return { kind: 'a folder', identity };
+  return { kind: found.isFIFO() ? 'a pipe' : 'a device', identity };
 }
 
 /** Also under another name of the same file: a link to it, or other capitals if case does not count. */
@@ -73,11 +75,10 @@ async function refuseOverwriting(
   { field, given, file }: { field: string; given: string; file: string },
   files: CollectionFiles,
 ): Promise<void> {
-  const identity = await identityOf(file);
+  const { identity } = await lookAt(file);
   for (const written of Object.values<string>({ ...files })) {
-    if (written !== file && (identity === null || identity !== (await identityOf(written)))) {
-      continue;
-    }
+    const isSame = identity !== null && identity === (await lookAt(written)).identity;
+    if (written !== file && !isSame) continue;
     const what = written === files.main ? 'the results' : `'${path.basename(written)}'`;
     throw new Error(
       `${field}: expected a file that this collection does not write, got '${given}', which is where ${what} of this output_jsonl_fpath would be written: name another output file`,
@@ -85,28 +86,15 @@ async function refuseOverwriting(
   }
 }
 
-/** null: there is no such file. */
-async function identityOf(file: string): Promise<string | null> {
-  const found = await stat(file, { bigint: true }).catch(() => null);
-  return found === null ? null : `${found.dev}:${found.ino}`;
-}
-
-const isFolder = (file: string): Promise<boolean> =>
-  stat(file).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
-
 /** A missing folder is created later, below the nearest existing one. */
 export async function mustBeWritable(
   folder: string,
   { field, got, hint = '' }: { field: string; got: string; hint?: string },
 ): Promise<void> {
-  let nearest = folder;
   try {
-    while (!(await isThere(nearest))) nearest = path.dirname(nearest);
-    if (!(await isFolder(nearest))) throw new Error(`${nearest} is no folder`);
-    await access(nearest, constants.W_OK | constants.X_OK);
+    const { place, found } = await nearestOf(folder);
+    if (!found.isDirectory()) throw new Error(`${place} is no folder`);
+    await access(place, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new Error(
       `${field}: expected a path whose folder can be written to, got '${got}' (${describeError(error)})${hint}`,
@@ -116,13 +104,12 @@ export async function mustBeWritable(
 }
 
 /** Something that cannot be inspected is an error of its own. */
-async function isThere(file: string): Promise<boolean> {
+async function nearestOf(place: string): Promise<{ place: string; found: Stats }> {
   try {
-    await stat(file);
-    return true;
+    return { place, found: await stat(place) };
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : null;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return false;
-    throw error;
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
+    return await nearestOf(path.dirname(place));
   }
 }

@@ -44,14 +44,7 @@ export async function prepare(
     const is_ours = earlier !== null && earlier.rows_sha256 === rows_sha256;
     if (has_main || is_ours) {
       refuseNoRows(rows, shown.materialized);
-      return {
-        kind: 'resumed',
-        rows,
-        rows_sha256,
-        earlier,
-        is_ours,
-        is_mended: !cached.whole,
-      };
+      return { kind: 'resumed', rows, rows_sha256, earlier, is_ours, is_mended: !cached.whole };
     }
   }
   if (!config.resume_from_cache) {

@@ -6,32 +6,6 @@ export type Scores = readonly (PythonNumber | null)[];
 /** An extracted answer; null: none. */
 export type ExtractedAnswer = string | number | boolean | null;
 
-/** Running sums of one score over tasks, in their order; k counts from 1. */
-export interface PassCounts {
-  /** Adds one task; with its answers there is also a majority. */
-  add(scores: Scores, answers?: readonly ExtractedAnswer[]): void;
-  /** Means over tasks, times 100, at index k - 1; null: no task has a value there. */
-  percentages(): PassPercentages;
-}
-
-export interface PassPercentages {
-  /**
-   * Binary scores: 1 - C(wrong, k) / C(all, k); others: the best of the first k. Tasks with fewer rollouts do not
-   * count.
-   */
-  pass: (number | null)[];
-  /** The mean of the first k. */
-  average: (number | null)[];
-  /**
-   * The score of the most frequent (answer, score) among the first k with an answer: ties averaged, 0 without answers.
-   */
-  majority: (number | null)[];
-  /** The mean of rollout i over tasks, at index i. Only tasks with a value count, so gaps close up. */
-  runs: number[];
-  /** The mean over tasks of the spread (n - 1) of the first k; not times 100. */
-  sample_std_dev: (number | null)[];
-}
-
 /** What upstream's `compute_pass_majority_metrics` returns, everything except spreads in percent. */
 export interface PassMetrics {
   /** Flat, in upstream's order; `per_sample_aggregate` has a list per score. */
@@ -40,18 +14,19 @@ export interface PassMetrics {
   sample_std_dev: Record<string, number>;
 }
 
-/** For k up to `max_k`, which is at least the number of rollouts of each task, or what is asked for. */
-export function createPassCounts(max_k: number): PassCounts {
-  const [pass, average, majority, runs, spread] = [0, 1, 2, 3, 4].map(() => createMeans(max_k)) as [
-    Means,
-    Means,
-    Means,
-    Means,
-    Means,
-  ];
+export type PassCounts = ReturnType<typeof createPassCounts>;
+
+/**
+ * Running sums of one score over tasks, in their order; k counts from 1, up to `max_k`, which is at least the number of
+ * rollouts of each task, or what is asked for.
+ */
+export function createPassCounts(max_k: number) {
+  const [pass, average, majority] = [createMeans(max_k), createMeans(max_k), createMeans(max_k)];
+  const [runs, spread] = [createMeans(max_k), createMeans(max_k)];
   const passes = createPasses(max_k);
   return {
-    add: (scores, answers) => {
+    /** Adds one task; with its answers there is also a majority. */
+    add: (scores: Scores, answers?: readonly ExtractedAnswer[]): void => {
       const first = scores.slice(0, max_k);
       pass.add(passes(scores));
       runs.add(first);
@@ -60,11 +35,20 @@ export function createPassCounts(max_k: number): PassCounts {
       spread.add(filled(own.spreads, max_k));
       if (answers !== undefined) majority.add(filled(majorities(first, answers), max_k));
     },
+    /** Means over tasks, times 100, at index k - 1; null: no task has a value there. */
     percentages: () => ({
+      /**
+       * Binary scores: 1 - C(wrong, k) / C(all, k); others: the best of the first k. Tasks with fewer rollouts do not
+       * count.
+       */
       pass: pass.means(100),
+      /** The mean of the first k. */
       average: average.means(100),
+      /** The score of the most frequent (answer, score) among the first k with an answer: ties averaged, 0 without answers. */
       majority: majority.means(100),
+      /** The mean of rollout i over tasks, at index i. Only tasks with a value count, so gaps close up. */
       runs: runs.means(100).filter((mean) => mean !== null),
+      /** The mean over tasks of the spread (n - 1) of the first k; not times 100. */
       sample_std_dev: spread.means(1),
     }),
   };
@@ -76,17 +60,11 @@ function filled(values: Scores, max_k: number): Scores {
   return Array.from({ length: max_k }, (_, index) => values[index] ?? last);
 }
 
-interface Means {
-  /** One task's values, at index k - 1; null does not count. */
-  add: (values: Scores) => void;
-  /** `factor * sum / count`, as upstream computes it. */
-  means: (factor: number) => (number | null)[];
-}
-
-function createMeans(length: number): Means {
+function createMeans(length: number) {
   const sums = Array.from({ length }, () => ({ ...emptySum(), count: 0 }));
   return {
-    add: (values) => {
+    /** One task's values, at index k - 1; null does not count. */
+    add: (values: Scores): void => {
       for (const [index, value] of values.entries()) {
         const sum = sums[index];
         if (value === null || sum === undefined) continue;
@@ -94,7 +72,8 @@ function createMeans(length: number): Means {
         sum.count += 1;
       }
     },
-    means: (factor) =>
+    /** `factor * sum / count`, as upstream computes it. */
+    means: (factor: number): (number | null)[] =>
       sums.map((sum) => (sum.count === 0 ? null : (factor * sumOf(sum)) / sum.count)),
   };
 }

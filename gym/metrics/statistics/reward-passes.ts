@@ -20,39 +20,32 @@ export interface PassInput {
 /**
  * pass@k of `reward` and related metrics: if a task has more than one rollout, or if answers or subsets are requested.
  */
-export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key: Entries } {
-  const { table, answers, subsets } = input;
-  const subsetOf = (group: Rows): number | null => {
-    const label = subsets?.of(group[0] ?? 0) ?? null;
-    return label !== null && subsets?.isTrue(label) === true ? label : null;
-  };
-  const most = { whole: 0, parts: new Map<number, number>() };
-  for (const group of groupsOf(table, rows)) {
-    most.whole = Math.max(most.whole, group.length);
-    const subset = subsetOf(group);
-    if (subset === null) continue;
-    most.parts.set(subset, Math.max(most.parts.get(subset) ?? 0, group.length));
-  }
+export function rewardPasses(
+  { table, answers, subsets }: PassInput,
+  rows: Rows,
+): { all: Entries; key: Entries } {
+  const groups = [...groupsOf(table, rows)];
   const isAsked = answers !== null || subsets !== null;
-  if (most.whole < 2 && !isAsked) return { all: [], key: [] };
-  const whole = createTaskTally(input, most.whole);
-  const parts = new Map<number, TaskTally>();
-  for (const [subset, own] of most.parts) parts.set(subset, createTaskTally(input, own));
-  for (const group of groupsOf(table, rows)) {
-    whole.add(group);
-    parts.get(subsetOf(group) ?? -1)?.add(group);
+  if (!isAsked && groups.every(({ length }) => length < 2)) return { all: [], key: [] };
+  const parts = new Map<number, Rows[]>();
+  for (const group of groups) {
+    const label = subsets?.of(group[0] ?? 0) ?? null;
+    if (label === null || subsets?.isTrue(label) !== true) continue;
+    const own = parts.get(label) ?? [];
+    if (own.push(group) === 1) parts.set(label, own);
   }
-  const { metrics, sample_std_dev } = whole.result();
+  const { metrics, sample_std_dev } = passesOf(groups, { table, answers });
   const all: Metrics = { ...metrics, ...sample_std_dev };
   const key = {
     ...highestK(all, 'pass@{k}'),
     ...highestK(all, 'pass@1[avg-of-{k}]'),
     ...highestK(all, 'majority@{k}'),
   };
-  for (const [subset, part] of parts) {
-    const name = subsets?.nameOf(subset) ?? '';
-    for (const [metric, value] of Object.entries(part.result().metrics)) {
-      if (metric !== 'per_sample_aggregate') all[`${name}/${metric}`] = value;
+  for (const [label, own] of parts) {
+    const part = passesOf(own, { table, answers }).metrics;
+    for (const [metric, value] of Object.entries(part)) {
+      if (metric !== 'per_sample_aggregate')
+        all[`${subsets?.nameOf(label) ?? ''}/${metric}`] = value;
     }
   }
   return { all: entriesOf(all), key: entriesOf(key) };
@@ -60,14 +53,12 @@ export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key:
 
 type Metrics = PassMetrics['metrics'];
 
-interface TaskTally {
-  /** One task. */
-  add: (group: Rows) => void;
-  result: () => PassMetrics;
-}
-
-/** `most`: the rollouts of the largest task. */
-function createTaskTally({ table, answers }: PassInput, most: number): TaskTally {
+/** Of tasks. */
+function passesOf(
+  groups: readonly Rows[],
+  { table, answers }: Pick<PassInput, 'table' | 'answers'>,
+): PassMetrics {
+  const most = groups.reduce((max, { length }) => Math.max(max, length), 0);
   const max_k = Math.min(most, MAX_K);
   const column = table.names.indexOf('reward');
   // By name, as upstream sorts them.
@@ -76,22 +67,14 @@ function createTaskTally({ table, answers }: PassInput, most: number): TaskTally
   const reward = createPassCounts(max_k);
   if (answers !== null) counts.set('no_answer', no_answer);
   if (column !== -1) counts.set('reward', reward);
-  return {
-    add: (group) => {
-      const rewards = Array.from(group, (row) => rewardOf(table, { row, column }));
-      if (answers === null) {
-        reward.add(rewards);
-        return;
-      }
-      const own = Array.from(group, (row) => answers.of(row));
-      reward.add(rewards, own);
-      no_answer.add(
-        own.map((answer) => ({ value: answer === null ? 1 : 0, whole: true })),
-        own,
-      );
-    },
-    result: () => passMetrics(counts, max_k),
-  };
+  for (const group of groups) {
+    const rewards = Array.from(group, (row) => rewardOf(table, { row, column }));
+    const own = answers === null ? undefined : Array.from(group, (row) => answers.of(row));
+    reward.add(rewards, own);
+    const none = own?.map((answer) => ({ value: answer === null ? 1 : 0, whole: true }));
+    if (none !== undefined) no_answer.add(none, own);
+  }
+  return passMetrics(counts, max_k);
 }
 
 function rewardOf(

@@ -4,38 +4,29 @@ const CHUNK = 1 << CHUNK_BITS;
 type Numbers = Float64Array | Uint32Array | Uint8Array;
 
 /** A typed array that grows by chunks: nothing is copied, and at most one chunk is empty. */
-export interface GrowingArray {
-  readonly length: number;
-  push(value: number): void;
-  /** The value at an index below `length`. */
-  at(index: number): number;
-}
-
-/** `create` makes a chunk with this many numbers. */
-function createGrowingArray(create: (length: number) => Numbers): GrowingArray {
+function createGrowingArray(chunk: (length: number) => Numbers) {
   const chunks: Numbers[] = [];
   let length = 0;
   return {
-    get length() {
+    get length(): number {
       return length;
     },
-    push: (value) => {
+    push: (value: number): void => {
       const place = length & (CHUNK - 1);
-      if (place === 0) chunks.push(create(CHUNK));
+      if (place === 0) chunks.push(chunk(CHUNK));
       const last = chunks[length >>> CHUNK_BITS];
       if (last !== undefined) last[place] = value;
       length += 1;
     },
-    at: (index) => chunks[index >>> CHUNK_BITS]?.[index & (CHUNK - 1)] ?? Number.NaN,
+    /** The value at an index below `length`. */
+    at: (index: number): number =>
+      chunks[index >>> CHUNK_BITS]?.[index & (CHUNK - 1)] ?? Number.NaN,
   };
 }
 
-export const growingDoubles = (): GrowingArray =>
-  createGrowingArray((length) => new Float64Array(length));
-export const growingIntegers = (): GrowingArray =>
-  createGrowingArray((length) => new Uint32Array(length));
-export const growingBytes = (): GrowingArray =>
-  createGrowingArray((length) => new Uint8Array(length));
+export const growingDoubles = () => createGrowingArray((length) => new Float64Array(length));
+export const growingIntegers = () => createGrowingArray((length) => new Uint32Array(length));
+export const growingBytes = () => createGrowingArray((length) => new Uint8Array(length));
 
 /** Things numbered in the order in which they first come. */
 export function createNumbering<T>() {

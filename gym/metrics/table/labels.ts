@@ -6,32 +6,27 @@ import { createNumbering, growingIntegers } from './growing-array.js';
 /** Length up to which a label is kept; of longer ones only equality matters. */
 const KEPT = 200;
 
-/** A field of each row that is compared, but never computed with: an answer, a difficulty. */
-export interface Labels {
-  /** Adds the next row's label: the JSON text of the field, or undefined. */
-  add(text?: string): void;
-  /** The label's number; null: the row has none. */
-  of(row: number): number | null;
-  /** As Python shows the first one. */
-  nameOf(label: number): string;
-  /** Python's `bool()` of it. */
-  isTrue(label: number): boolean;
-}
+export type Labels = ReturnType<typeof createLabels>;
 
-export function createLabels(): Labels {
+/** A field of each row that is compared, but never computed with: an answer, a difficulty. */
+export function createLabels() {
   const rows = growingIntegers();
   const keys = createNumbering<string>();
   const names: string[] = [];
   return {
-    add: (text = 'null') => {
+    /** Adds the next row's label: the JSON text of the field, if it has one. */
+    add: (text = 'null'): void => {
       const key = keyOf(text);
       const label = text === 'null' ? null : keys.of(key);
       if (label === names.length) names.push(key.startsWith(HASHED) ? key : strOf(parseJson(text)));
       rows.push(label === null ? 0 : label + 1);
     },
-    of: (row) => (rows.at(row) === 0 ? null : rows.at(row) - 1),
-    nameOf: (label) => names[label] ?? '',
-    isTrue: (label) => !FALSE.has(keys.all[label] ?? ''),
+    /** The label's number; null: the row has none. */
+    of: (row: number): number | null => (rows.at(row) === 0 ? null : rows.at(row) - 1),
+    /** As Python shows the first one. */
+    nameOf: (label: number): string => names[label] ?? '',
+    /** Python's `bool()` of it. */
+    isTrue: (label: number): boolean => !FALSE.has(keys.all[label] ?? ''),
   };
 }
 

@@ -2,21 +2,10 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import type { FileLine } from '../../../src/platform/lines.js';
 import { createNumbering, growingDoubles, growingIntegers } from './growing-array.js';
 
-/** Positions of lines, about 24 bytes each, so that they can be read again in any order. */
-export interface LineIndex {
-  readonly size: number;
-  add(line: Omit<FileLine, 'text' | 'ended'> & { file: number; agent: string | null }): void;
-  agentOf(row: number): string | null;
-  /** `FILE, line N`, for messages. */
-  placeOf(row: number): string;
-  /** Reads its text again. */
-  read(row: number): string;
-  /** Closes the files that were opened for reading. */
-  close(): void;
-}
+export type LineIndex = ReturnType<typeof createLineIndex>;
 
-/** An index of lines of these files. */
-export function createLineIndex(files: readonly string[]): LineIndex {
+/** Positions of lines of these files, about 24 bytes each, so that they can be read again in any order. */
+export function createLineIndex(files: readonly string[]) {
   const fileOf = growingIntegers();
   const offsets = growingDoubles();
   const lengths = growingIntegers();
@@ -32,25 +21,34 @@ export function createLineIndex(files: readonly string[]): LineIndex {
     return descriptor;
   };
   return {
-    get size() {
+    get size(): number {
       return offsets.length;
     },
-    add: ({ file, offset, bytes, number, agent }) => {
+    add: ({
+      file,
+      offset,
+      bytes,
+      number,
+      agent,
+    }: Omit<FileLine, 'text' | 'ended'> & { file: number; agent: string | null }): void => {
       fileOf.push(file);
       offsets.push(offset);
       lengths.push(bytes);
       numbers.push(number);
       agents.push(names.of(agent));
     },
-    agentOf: (row) => names.all[agents.at(row)] ?? null,
-    placeOf: (row) => `${files[fileOf.at(row)] ?? ''}, line ${numbers.at(row)}`,
-    read: (row) => {
+    agentOf: (row: number): string | null => names.all[agents.at(row)] ?? null,
+    /** `FILE, line N`, for messages. */
+    placeOf: (row: number): string => `${files[fileOf.at(row)] ?? ''}, line ${numbers.at(row)}`,
+    /** Reads its text again. */
+    read: (row: number): string => {
       const buffer = Buffer.allocUnsafe(lengths.at(row));
       const position = offsets.at(row);
       const got = readSync(descriptorOf(fileOf.at(row)), buffer, { position });
       return buffer.toString('utf8', 0, got);
     },
-    close: () => {
+    /** Closes the files that were opened for reading. */
+    close: (): void => {
       for (const descriptor of open.values()) closeSync(descriptor);
       open.clear();
     },

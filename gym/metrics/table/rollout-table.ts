@@ -2,29 +2,6 @@ import type { RowKey } from '../../row.js';
 import { createNumbering, growingBytes, growingDoubles, growingIntegers } from './growing-array.js';
 import type { Cell, RolloutCells } from './rollout-cells.js';
 
-/**
- * The numbers of many results, about 13 bytes each. A row is a run of cells, so rows with different keys cost nothing
- * extra, and each keeps the order of its own keys.
- */
-export interface RolloutTable {
-  readonly size: number;
-  /** Names of columns, by number. */
-  readonly names: readonly string[];
-  /** Returns the row's number. */
-  add(row: RolloutCells): number;
-  keyOf(row: number): RowKey;
-  taskOf(row: number): number;
-  /** A row's cells end where the next row's begin; `size` as row gives the last row's end. */
-  firstCell(row: number): number;
-  columnOf(cell: number): number;
-  /** NaN: not a number. */
-  valueOf(cell: number): number;
-  /** Some of the flags COUNTS, SHOWN, WHOLE and USAGE. */
-  flagsOf(cell: number): number;
-  /** Its JSON text if value and flags do not give it. */
-  textOf(cell: number): string | undefined;
-}
-
 export const COUNTS = 1;
 export const SHOWN = 2;
 export const WHOLE = 4;
@@ -33,8 +10,13 @@ export const USAGE = 8;
 const flagsOf = ({ counts, shown, whole, usage }: Cell): number =>
   (counts ? COUNTS : 0) | (shown ? SHOWN : 0) | (whole ? WHOLE : 0) | (usage ? USAGE : 0);
 
-/** Empty; it only grows. */
-export function createRolloutTable(): RolloutTable {
+export type RolloutTable = ReturnType<typeof createRolloutTable>;
+
+/**
+ * The numbers of many results, about 13 bytes each. It only grows. A row is a run of cells, so rows with different keys
+ * cost nothing extra, and each keeps the order of its own keys.
+ */
+export function createRolloutTable() {
   const tasks = growingDoubles();
   const rollouts = growingDoubles();
   const firstCells = growingDoubles();
@@ -44,11 +26,12 @@ export function createRolloutTable(): RolloutTable {
   const texts = new Map<number, string>();
   const names = createNumbering<string>();
   return {
-    get size() {
+    get size(): number {
       return tasks.length;
     },
+    /** Names of columns, by number. */
     names: names.all,
-    add: ({ key, cells }) => {
+    add: ({ key, cells }: RolloutCells): void => {
       tasks.push(key.task);
       rollouts.push(key.rollout);
       firstCells.push(columns.length);
@@ -59,14 +42,18 @@ export function createRolloutTable(): RolloutTable {
         values.push(cell.value);
         flags.push(flagsOf(cell));
       }
-      return tasks.length - 1;
     },
-    keyOf: (row) => ({ task: tasks.at(row), rollout: rollouts.at(row) }),
-    taskOf: (row) => tasks.at(row),
-    firstCell: (row) => (row < firstCells.length ? firstCells.at(row) : columns.length),
-    columnOf: (cell) => columns.at(cell),
-    valueOf: (cell) => values.at(cell),
-    flagsOf: (cell) => flags.at(cell),
-    textOf: (cell) => texts.get(cell),
+    keyOf: (row: number): RowKey => ({ task: tasks.at(row), rollout: rollouts.at(row) }),
+    taskOf: tasks.at,
+    /** A row's cells end where the next row's begin; `size` as row gives the last row's end. */
+    firstCell: (row: number): number =>
+      row < firstCells.length ? firstCells.at(row) : columns.length,
+    columnOf: columns.at,
+    /** NaN: not a number. */
+    valueOf: values.at,
+    /** Some of the flags COUNTS, SHOWN, WHOLE and USAGE. */
+    flagsOf: flags.at,
+    /** Its JSON text if value and flags do not give it. */
+    textOf: (cell: number): string | undefined => texts.get(cell),
   };
 }
