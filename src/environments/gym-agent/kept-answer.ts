@@ -1,7 +1,5 @@
 import { orAborted } from '../../platform/waits/abort.js';
 
-export type KeptAnswer<T> = ReturnType<typeof createKeptAnswer<T>>;
-
 /**
  * The answer to a shared question: one request at a time, and none while the last answer is fresh. It is kept for
  * `kept_ms` from when it was asked for; an error is not kept.
