@@ -233,17 +233,17 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   ],
   '`output_jsonl_fpath`, `materialized_jsonl_fpath`': [
     `${GYM}/collection/follower.test.ts › results are written in completion order, once, and failures beside them`,
-    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
+    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches and writes the same`,
   ],
   '`disable_aggregation`': [
-    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
+    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches and writes the same`,
   ],
   '`_preprocess_rows_from_config`: prompts, agents, repeats, seeds, skills': [
     `${GYM}/rows-goldens.test.ts › \${name}: the rows are upstream's, in dispatch order`,
     `${GYM}/rows-goldens.test.ts › \${name}: the error is upstream's`,
   ],
   '`run_from_config` of `RolloutCollectionHelper`; `collect_rollouts`, `ng_collect_rollouts`': [
-    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches, writes and returns the same`,
+    `${GYM}/collection/goldens.test.ts › \${golden.name} dispatches and writes the same`,
     `${INTEROP}/nemo-gym.test.ts › the files of both collectors are the same, captured calls included`,
   ],
   '`RolloutCollectionHelper`, `RolloutAggregationHelper`': [
