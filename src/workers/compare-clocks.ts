@@ -9,7 +9,7 @@ import { connectionSettings } from './connection-settings.js';
 /** For connecting, and for the answers. */
 const WITHIN_MS = 10_000;
 /** Somebody may set a clock while the worker runs. */
-const AGAIN_MS = 10 * 60_000;
+export const COMPARE_EVERY_MS = 10 * 60_000;
 
 /** Has this process go by the server's clock if its host's differs. A worker's own connection ends no call before its time. */
 export async function compareClocks(
@@ -34,12 +34,4 @@ export async function compareClocks(
   } catch (error) {
     log.debug(`the server's clock is not known: ${describeError(error)}`);
   }
-}
-
-/** Returns a function that ends the comparisons. */
-export function keepClock(config: Pick<Config, 'temporal'>, log: Logger): () => void {
-  const comparing = setInterval(() => void compareClocks(config, { log }), AGAIN_MS);
-  return () => {
-    clearInterval(comparing);
-  };
 }

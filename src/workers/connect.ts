@@ -8,6 +8,7 @@ import { unreached, whyUnreached } from '../temporal/server-address.js';
 import type { Config } from './config.js';
 import type { ConnectionSettings } from './connection-settings.js';
 import { connectionSettings } from './connection-settings.js';
+import { keepLooking } from './keep-looking.js';
 
 const RETRY_MS = 2000;
 const GIVE_UP_MS = 5 * 60_000;
@@ -58,23 +59,16 @@ export function keepConnection(
     every_ms = LOOK_MS,
   }: { workers: readonly Worker[]; log: Pick<Logger, 'info' | 'warn'>; every_ms?: number },
 ): () => void {
-  let isLooking = false;
   const look = async (): Promise<void> => {
-    if (isLooking) return;
-    isLooking = true;
-    try {
-      if (await renew(connected, workers))
-        log.info('connected anew: certificates or keys have changed');
-    } catch (error) {
+    if (await renew(connected, workers))
+      log.info('connected anew: certificates or keys have changed');
+  };
+  return keepLooking(look, {
+    every_ms,
+    failed: (error) => {
       log.warn(`what has changed in certificates or keys is not used: ${describeError(error)}`);
-    } finally {
-      isLooking = false;
-    }
-  };
-  const looking = setInterval(() => void look(), every_ms);
-  return () => {
-    clearInterval(looking);
-  };
+    },
+  });
 }
 
 async function renew(connected: Connected, workers: readonly Worker[]): Promise<boolean> {

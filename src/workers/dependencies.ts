@@ -13,7 +13,7 @@ import { describeError } from '../platform/errors.js';
 import { OPEN_IN_SEARCHES, isOpen } from '../temporal/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
-import { heartbeatMs } from './deaths/heartbeat-timeout.js';
+import { heartbeatMs } from './worker-settings.js';
 import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';

@@ -7,6 +7,7 @@ import { livingWorkers, namedIn } from '../temporal/pollers.js';
 import { hasEnded } from './deaths/has-ended.js';
 import { outputsRoot } from './open-store.js';
 import type { Config } from './config.js';
+import { keepLooking } from './keep-looking.js';
 import { queuesOf } from './queues.js';
 
 /**
@@ -117,17 +118,13 @@ const LOOK_MS = 30_000;
 
 /** Returns a function that ends the looks. */
 export function keepOneStore(look: () => Promise<OtherStore[]>, log: Logger): () => void {
-  const looking = setInterval(() => {
-    look().then(
-      (others) => {
-        for (const { what, remedy } of others) log.error(`${what}: ${remedy}`);
-      },
-      (error: unknown) => {
-        log.debug(`stores of other workers are not known: ${describeError(error)}`);
-      },
-    );
-  }, LOOK_MS);
-  return () => {
-    clearInterval(looking);
+  const say = async (): Promise<void> => {
+    for (const { what, remedy } of await look()) log.error(`${what}: ${remedy}`);
   };
+  return keepLooking(say, {
+    every_ms: LOOK_MS,
+    failed: (error) => {
+      log.debug(`stores of other workers are not known: ${describeError(error)}`);
+    },
+  });
 }

@@ -12,6 +12,7 @@ import { OtherDeployment, oneDeployment } from '../activities/contract/one-deplo
 import { isOpen } from '../temporal/workflow-status.js';
 import type { GenerationPool } from '../activities/dependencies.js';
 import type { PolicyParts } from './controls.js';
+import { keepLooking } from './keep-looking.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
 /** Requests of activities and workers to the `policy` workflows, one per service. */
@@ -134,15 +135,16 @@ export function keepPolicies(
       );
       await workflows.wake(service);
     };
-    return setInterval(() => {
-      look().catch((error: unknown) => {
+    return keepLooking(look, {
+      every_ms: LOOK_MS,
+      failed: (error) => {
         woken_at_epoch = -1;
         log.warn({ service }, `cannot check the policy: ${describeError(error)}`);
-      });
-    }, LOOK_MS);
+      },
+    });
   });
   return () => {
-    looks.forEach(clearInterval);
+    for (const end of looks) end();
   };
 }
 

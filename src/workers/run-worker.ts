@@ -11,7 +11,7 @@ import { describeError } from '../platform/errors.js';
 import type { StoreIds } from '../trajectories/trajectory-store.js';
 import { REPORTS_EVERY_S } from '../temporal/pollers.js';
 import { orAborted } from '../platform/waits/abort.js';
-import { compareClocks, keepClock } from './compare-clocks.js';
+import { COMPARE_EVERY_MS, compareClocks } from './compare-clocks.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
@@ -20,6 +20,7 @@ import { reachDeployed } from './deaths/deployed.js';
 import { openGateway } from './gateway.js';
 import { keepDeaths } from './deaths/keep.js';
 import { askTemporal, createDependencies } from './dependencies.js';
+import { keepLooking } from './keep-looking.js';
 import { createLog, takeOutputOfOthers } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { OtherStore } from './one-store.js';
@@ -77,12 +78,15 @@ async function runParts(
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   signal.addEventListener('abort', shutDown);
-  const endAttributes = await keepAttributes(connection, { namespace, attributes, log });
-  const endCare = keepPolicies(parts, { workflows: policies, log });
-  const endLooks = upserts(config) ? keepUnstuck(stuck, { log, attributes }) : undefined;
-  const endClocks = keepClock(config, log);
-  const endCompares = keepOneStore(lookForOthers, log);
-  const endRenewals = keepConnection(connected, { workers, log });
+  const ends = [
+    endDeaths,
+    await keepAttributes(connection, { namespace, attributes, log }),
+    keepPolicies(parts, { workflows: policies, log }),
+    ...(upserts(config) ? [keepUnstuck(stuck, { log, attributes })] : []),
+    keepLooking(() => compareClocks(config, { log }), { every_ms: COMPARE_EVERY_MS }),
+    keepOneStore(lookForOthers, log),
+    keepConnection(connected, { workers, log }),
+  ];
   log.info(
     {
       address,
@@ -96,13 +100,7 @@ async function runParts(
   try {
     await Promise.all(running);
   } finally {
-    endAttributes();
-    endClocks();
-    endCare();
-    endLooks?.();
-    endCompares();
-    endRenewals();
-    endDeaths();
+    for (const end of ends) end();
     // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { SearchAttribute } from '../model/workflow-safe/search-attributes.js';
 import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
 import { describeError } from '../platform/errors.js';
+import { keepLooking } from './keep-looking.js';
 
 /** temporal.api.enums.v1.IndexedValueType. */
 const INDEXED_VALUE_TYPE = { KEYWORD: 2, INT: 3, DOUBLE: 4 } as const;
@@ -67,14 +68,12 @@ export async function keepAttributes(
     await attributes.look();
     known = id;
   };
-  const looking = setInterval(() => {
-    lookIfNew().catch((error: unknown) => {
+  return keepLooking(lookIfNew, {
+    every_ms: RECHECK_MS,
+    failed: (error) => {
       log.warn(`search attributes not checked: ${describeError(error)}`);
-    });
-  }, RECHECK_MS);
-  return () => {
-    clearInterval(looking);
-  };
+    },
+  });
 }
 
 /** Without room: those without a free slot, and those that somebody has with another type. */

@@ -5,6 +5,7 @@ import type { Described } from '../temporal/failing-task.js';
 import { failingTask, whyTaskFails } from '../temporal/failing-task.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 import { onTaskQueue } from '../temporal/workflow-status.js';
+import { keepLooking } from './keep-looking.js';
 import type { KnownAttributes } from './search-attributes.js';
 
 /** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */
@@ -82,12 +83,10 @@ export function keepUnstuck(
   workflows: StuckWorkflows,
   { log, attributes }: { log: Logger; attributes: KnownAttributes },
 ): () => void {
-  const looking = setInterval(() => {
-    endStuck(workflows, { log, attributes, now_ms: commonMs() }).catch((error: unknown) => {
+  return keepLooking(() => endStuck(workflows, { log, attributes, now_ms: commonMs() }), {
+    every_ms: LOOK_MS,
+    failed: (error) => {
       log.debug(`workflows whose tasks fail are not known: ${describeError(error)}`);
-    });
-  }, LOOK_MS);
-  return () => {
-    clearInterval(looking);
-  };
+    },
+  });
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
-import { durationProblem } from '../model/workflow-safe/durations.js';
+import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
 
 /** temporal.yaml: `worker`, what one process does. */
@@ -80,3 +80,9 @@ export const WorkerSettings = z
     gateway: GatewaySettings.describe('where programs of agents ask the policy'),
   })
   .prefault({});
+
+/** The heartbeat timeout of activities that play; `seen`: other workers notice the death of one. */
+export const heartbeatMs = (
+  { worker }: { worker: Pick<z.infer<typeof WorkerSettings>, 'heartbeat_timeout'> },
+  seen: boolean,
+): number => toMs(worker.heartbeat_timeout ?? (seen ? '30s' : '10s'));

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import type { WorkerOptions } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import type { AllActivities } from '../activities/contract/stream.js';
@@ -7,23 +6,28 @@ import type { StoreIds } from '../trajectories/trajectory-store.js';
 import { workerIdentity } from '../temporal/pollers.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config } from './config.js';
-import type { Role } from './worker-settings.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
-import { heartbeatMs } from './deaths/heartbeat-timeout.js';
-import { generationQueue } from './queues.js';
-import { environmentQueues, slotsOf } from './slots.js';
+import type { OwnQueue } from './slots.js';
+import { ownQueues } from './slots.js';
+import { heartbeatMs } from './worker-settings.js';
 import { workflowThread } from './workflow-thread.js';
 
 /** The heartbeat timeout of activities other than turns (workflows/activity-options.ts). */
 const PLANNING_HEARTBEAT_MS = 10_000;
 
-type Queue = Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows' | 'workflowBundle'> &
-  Partial<typeof workflowThread> & {
-    verbs: (keyof AllActivities)[];
-    /** Generation services that its workers' names tell; null: they do not. */
-    services: readonly string[] | null;
-  };
+/** By role: what plays rollouts. Everything else is of role workflow. */
+const PLAYS = {
+  generation: ['openRollout', 'playTurns', 'generateTurn'],
+  environment: ['stepEnvironment', 'playTurns'],
+} as const;
+
+function activitiesOf(role: OwnQueue['role'], all: AllActivities): object {
+  const played: readonly string[] = Object.values(PLAYS).flat();
+  const isOwn = (name: string): boolean =>
+    role === 'workflow' ? !played.includes(name) : PLAYS[role].some((own: string) => own === name);
+  return Object.fromEntries(Object.entries(all).filter(([name]) => isOwn(name)));
+}
 
 /** One Worker per role and queue. Only the workflow role loads the bundle. */
 export async function createWorkers({
@@ -43,18 +47,24 @@ export async function createWorkers({
 }): Promise<Worker[]> {
   const heartbeat = Math.min(heartbeatMs(config, false), PLANNING_HEARTBEAT_MS);
   const place = { pid: process.pid, host: hostname(), run };
-  const queues = config.worker.roles.flatMap((role) => queuesOf(role, config));
-  const slots = slotsOf(config);
+  // Only the names of workers with workflows tell their generation services.
+  const services = Object.keys(config.generation);
+  const playing = {
+    workflowBundle: { codePath: bundlePath },
+    ...workflowThread,
+    maxCachedWorkflows: memoryOf(config).cached_workflows,
+  };
   return await Promise.all(
-    queues.map(({ verbs, services, ...options }) =>
+    ownQueues(config).map(({ role, name, slots }) =>
       Worker.create({
-        ...options,
-        maxConcurrentActivityTaskExecutions: slots.get(options.taskQueue) ?? 0,
-        identity: workerIdentity({ ...place, ...ids }, services),
+        ...(role === 'workflow' && playing),
+        taskQueue: name,
+        maxConcurrentActivityTaskExecutions: slots,
+        identity: workerIdentity({ ...place, ...ids }, role === 'workflow' ? services : null),
         connection: connected.connection,
         namespace: connected.namespace,
         dataConverter,
-        activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
+        activities: activitiesOf(role, activities),
         // Cancellation reaches an activity with the answer to its heartbeat.
         maxHeartbeatThrottleInterval: heartbeat / 5,
         // A dead worker's cache is given up as soon as its activities are, because histories are short to replay.
@@ -64,74 +74,3 @@ export async function createWorkers({
     ),
   );
 }
-
-function queuesOf(role: Role, config: Config): Queue[] {
-  const { temporal } = config;
-  switch (role) {
-    case 'workflow':
-      return [
-        {
-          services: Object.keys(config.generation),
-          taskQueue: temporal.task_queue,
-          workflowBundle: { codePath: bundlePath },
-          ...workflowThread,
-          maxCachedWorkflows: memoryOf(config).cached_workflows,
-          verbs: [
-            'planBatch',
-            'findInputs',
-            'finishRollout',
-            'setLimits',
-            'closeBatch',
-            'closeSlice',
-            'lookAtRollouts',
-            'foldGroups',
-            ...POLICY_VERBS,
-            ...STREAM_VERBS,
-          ],
-        },
-      ];
-    case 'generation':
-      return [
-        {
-          services: null,
-          taskQueue: generationQueue(config),
-          verbs: ['openRollout', 'playTurns', 'generateTurn'],
-        },
-      ];
-    // Not Temporal asks it, but programs.
-    case 'gateway':
-      return [];
-    case 'environment':
-      return environmentQueues(config).map((taskQueue) => ({
-        services: null,
-        taskQueue,
-        verbs: ['stepEnvironment', 'playTurns'],
-      }));
-  }
-}
-
-const POLICY_VERBS = [
-  'settlePublish',
-  'updateReplica',
-  'concludePublish',
-  'beginTransfer',
-  'finishTransfer',
-  'abandonTransfer',
-  'attachCheckpoint',
-  'releaseHolder',
-  'sleepEngines',
-  'wakeEngines',
-  'surveyReplicas',
-  'changeReplicas',
-] as const;
-
-const STREAM_VERBS = [
-  'planStream',
-  'admitGroups',
-  'endGroup',
-  'dropGroups',
-  'putStep',
-  'closeStep',
-  'forgetSteps',
-  'watchServed',
-] as const;

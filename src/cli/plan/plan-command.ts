@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { toMs, durationProblem } from '../../model/workflow-safe/durations.js';
 import { UsageError } from '../../platform/command.js';
-import { heartbeatMs } from '../../workers/deaths/heartbeat-timeout.js';
+import { heartbeatMs } from '../../workers/worker-settings.js';
 import { planMemory } from '../../workers/memory.js';
 import { FLAG, TEXT, integerOf } from '../arguments.js';
 import { FIGURES } from './figures.js';
