@@ -119,6 +119,7 @@ module.exports = {
           '^src/platform/(plain|utf8|json/(depth|kept|members|order|scan))\\.',
           '^node_modules/ms/',
         ],
+        dependencyTypesNot: ['type-only'],
       },
     },
     {

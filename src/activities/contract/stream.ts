@@ -1,14 +1,9 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
-import type { Failures } from '../../model/workflow-safe/failures.js';
-import type {
-  Out,
-  OutCounts,
-  PacingSettings,
-  PacingState,
-} from '../../model/workflow-safe/stream/state.js';
+import type { PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import type { StepResult } from '../../model/results/result.js';
+import type { Admitted, GroupEnd, OutGroup, StepFact } from '../../model/stream/facts.js';
 import type { Activities, BatchPlan } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
 
@@ -95,17 +90,6 @@ export interface StreamState {
   admitted_before: number;
 }
 
-export interface OutGroup {
-  group: number;
-  as: Out;
-}
-
-export interface Admitted {
-  group: number;
-  /** The version served then: no token of it is older; null: no version was known. */
-  born: number | null;
-}
-
 export interface AdmitGroups {
   stream_id: string;
   /** Its number; the others follow it. */
@@ -117,18 +101,6 @@ export interface AdmitGroups {
   service?: string | null;
 }
 
-/** How a group has ended by itself. */
-export interface GroupEnd {
-  group: number;
-  outcome: 'complete' | 'filtered' | 'untrained' | 'failed';
-  /** Members that are rows. */
-  valid: number;
-  /** All started members, replacements included. */
-  members: number;
-  /** The failures of members in the group's last run; absent: none. */
-  failures?: Failures;
-}
-
 export interface EndGroup extends GroupEnd {
   stream_id: string;
 }
@@ -136,34 +108,7 @@ export interface EndGroup extends GroupEnd {
 /** Signal `group`, from a group to its stream. Without an outcome it was stopped and continues with the stream. */
 export type GroupNews = GroupEnd | { group: number; outcome: null };
 
-/** `steps/<step>/step.json`. */
-export interface StepFact {
-  schema_version: 1;
-  step: number;
-  /** The version of the weights that train on it; null: none was ever known. */
-  version: number | null;
-  /** Delivered with it, by number. */
-  groups: number[];
-  /** The last step: the epochs are used up. */
-  final: boolean;
-  /** Groups that run or wait at that time. */
-  open: number[];
-  /** Since the previous step. */
-  out: OutGroup[];
-  /** Groups of the stream's whole life. */
-  admitted: number;
-  totals: PacingState['out'];
-  counts: StepCounts;
-}
-
-/** Counts of groups when the step is put; `admitted` and those of `Out` count since the previous step. */
-export interface StepCounts extends OutCounts {
-  in_flight: number;
-  banked: number;
-  admitted: number;
-}
-
-export type { StepResult };
+export type { Admitted, GroupEnd, OutGroup, StepFact, StepResult };
 
 export type { StreamProgress } from '../../model/results/answers.js';
 
@@ -196,5 +141,5 @@ export interface GroupInput {
   filter: StreamPlan['filter'];
   limits?: LimitsChange;
   /** As in the stream's plan. */
-  heartbeat_timeout_ms?: number;
+  heartbeat_timeout_ms?: number | undefined;
 }

@@ -28,30 +28,21 @@ export function checkPrograms(
   const task = [...tasks.keys()].find(asks);
   if (task === undefined) return;
   const why = `since the programs of environment ${task} begin conversations themselves`;
-  const refused = (where: string, { expected, got }: { expected: string; got: unknown }) => ({
-    where,
-    what: `expected ${expected}, ${why}; got ${preview(got)}`,
-  });
   const { prompt_format, observation_format, prompt_logprobs } = generation;
-  const problems: Problem[] = [
-    ...(prompt_format === 'chat'
-      ? []
-      : [refused('generation.prompt_format', { expected: 'chat', got: prompt_format })]),
-    ...(observation_format === 'bare'
-      ? [
-          refused('generation.observation_format', {
-            expected: 'chat or null',
-            got: observation_format,
-          }),
-        ]
-      : []),
-    ...(prompt_logprobs
-      ? [refused('generation.prompt_logprobs', { expected: 'false', got: prompt_logprobs })]
-      : []),
-    ...(isUpstream(semantics)
-      ? [refused('semantics', { expected: 'standard', got: semantics })]
-      : []),
+  const asked: [where: string, got: unknown, isFine: boolean, expected: string][] = [
+    ['generation.prompt_format', prompt_format, prompt_format === 'chat', 'chat'],
+    [
+      'generation.observation_format',
+      observation_format,
+      observation_format !== 'bare',
+      'chat or null',
+    ],
+    ['generation.prompt_logprobs', prompt_logprobs, !prompt_logprobs, 'false'],
+    ['semantics', semantics, !isUpstream(semantics), 'standard'],
   ];
+  const problems = asked.flatMap(([where, got, isFine, expected]) =>
+    isFine ? [] : [{ where, what: `expected ${expected}, ${why}; got ${preview(got)}` }],
+  );
   if (problems.length > 0) throw invalidBatchRequest(problems);
   if (max_seq_len >= USUAL_LENGTH) return;
   warn(
@@ -68,26 +59,21 @@ export function programSampleProblems(
   const rules = environment(task_name)?.environment.program?.rules;
   const verifier = environment(rules?.program.verify ?? '')?.environment;
   const wrong = verifier?.sampleProblems?.(extra_env_info, { is_standard }) ?? [];
+  const problems: [isFine: boolean, where: string, what: string][] = [
+    [message_log.length > 0, 'message_log', 'expected at least one message, got an empty task'],
+    [
+      pictured === -1,
+      `message_log.${pictured}.content`,
+      'expected text, since a program is given its task as text, got an image',
+    ],
+    [
+      (stop_strings ?? null) === null,
+      'stop_strings',
+      'expected none, since a program asks for its own; use generation.stop_strings',
+    ],
+  ];
   return [
-    ...(message_log.length === 0
-      ? [{ where: 'message_log', what: 'expected at least one message, got an empty task' }]
-      : []),
-    ...(pictured === -1
-      ? []
-      : [
-          {
-            where: `message_log.${pictured}.content`,
-            what: 'expected text, since a program is given its task as text, got an image',
-          },
-        ]),
-    ...(stop_strings === undefined || stop_strings === null
-      ? []
-      : [
-          {
-            where: 'stop_strings',
-            what: 'expected none, since a program asks for its own; use generation.stop_strings',
-          },
-        ]),
+    ...problems.flatMap(([isFine, where, what]) => (isFine ? [] : [{ where, what }])),
     ...wrong.map(({ where, what }) => ({ where: `extra_env_info.${where}`, what })),
   ];
 }

@@ -6,8 +6,8 @@ import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Dependencies } from '../dependencies.js';
-import type { AskedEngines } from './asked-once.js';
-import { askedOnce } from './asked-once.js';
+import type { AskedEngines } from './ask-engines.js';
+import { askedOnce, refuseField } from './ask-engines.js';
 import type { Prompts } from './read-samples.js';
 import { placeOf } from './sample-problems.js';
 
@@ -69,11 +69,10 @@ export async function checkTemplate(
     answer.map(({ what, is_certain }) => ({ what: `${replica}: ${what}`, is_certain })),
   );
   for (const { what, is_certain } of found) if (!is_certain) warn(what);
-  const problems = found.filter(({ is_certain }) => is_certain);
-  if (problems.length > 0)
-    throw invalidBatchRequest(
-      problems.map(({ what }) => ({ where: 'generation.observation_format', what })),
-    );
+  refuseField(
+    'generation.observation_format',
+    found.map(({ what, is_certain }) => (is_certain ? what : null)),
+  );
 }
 
 interface Found {

@@ -1,10 +1,9 @@
 import { hostname } from 'node:os';
 import { z } from 'zod';
-import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import { parsedAs } from '../../model/unknown-fields.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import { contentBelow } from './inputs.js';
-import { tokenFile } from './put-samples.js';
+import { contentBelow, tokenFile } from './inputs.js';
 
 const AskedInputs = z.strictObject({
   token: z
@@ -24,9 +23,7 @@ export function createFindInputs({
 }: Pick<Dependencies, 'attempt' | 'deployment'>): Activities['findInputs'] {
   return (input) =>
     attempt(async () => {
-      const asked = AskedInputs.safeParse(input);
-      if (!asked.success) throw invalidBatchRequest(problemsOf(asked.error, input));
-      const { token } = asked.data;
+      const { token } = parsedAs(AskedInputs, { input });
       return {
         inputs_dir,
         worker: `${process.pid}@${hostname()}`,

@@ -10,6 +10,14 @@ import { createBucket, isRefusal, placeOf } from '../../platform/s3/bucket.js';
 
 /** What requests may name: files below `inputs_dir`, or objects where that is an address of a bucket. */
 
+/** Below `inputs_dir`: files of samples that clients put, by hash, and their tokens. `samples.py` has the same name. */
+const FOLDER = '.samples';
+
+/** Whether a client put this file, so that its lines are the rows that somebody gave it. */
+export const isPut = (file: string): boolean => file.startsWith(`${FOLDER}/`);
+
+export const tokenFile = (token: string): string => path.join(FOLDER, `${token}.token`);
+
 /** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 

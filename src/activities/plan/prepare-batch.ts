@@ -6,11 +6,11 @@ import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
-import { problemsWithHints } from '../../model/unknown-fields.js';
+import { parsedAs } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
-import type { AskedEngines } from './asked-once.js';
-import { askedOnce } from './asked-once.js';
+import type { AskedEngines } from './ask-engines.js';
+import { askReplicas, askedOnce, refuseField } from './ask-engines.js';
 import { askAboutSamples } from './ask-about-samples.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkPrograms } from './check-programs.js';
@@ -35,10 +35,7 @@ export async function prepareBatch(
   { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
   dependencies: Dependencies,
 ): Promise<PreparedBatch> {
-  const parsed = BatchRequest.safeParse(input);
-  if (!parsed.success)
-    throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: BatchRequest, input }));
-  return await prepareRequest(parsed.data, { attempt, dependencies });
+  return await prepareRequest(parsedAs(BatchRequest, { input }), { attempt, dependencies });
 }
 
 /** The same for a request that parses. */
@@ -50,10 +47,11 @@ export async function prepareRequest(
   }: { attempt: Pick<Attempt, 'signal' | 'warn'>; dependencies: Dependencies },
 ): Promise<PreparedBatch> {
   const { samples, tasks, prompts, picture_at } = await readSamples(request, dependencies);
-  checkWorkflows(request, { tasks, dependencies });
-  checkStamps(request, { tasks, ...dependencies });
-  checkPrograms(request, { tasks, ...dependencies, warn: attempt.warn });
-  const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
+  const played = { tasks, ...dependencies };
+  checkWorkflows(request, played);
+  checkStamps(request, played);
+  checkPrograms(request, { ...played, warn: attempt.warn });
+  const pool = asksPolicy(played) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
   const names = [...tasks.keys()];
@@ -70,33 +68,32 @@ export async function prepareRequest(
   return { request: resolved, samples, tasks: names, logprobs_mode };
 }
 
+type OfTasks = Pick<Dependencies, 'environment'> & { tasks: Tasks };
+
 /** Each turn of others is an activity or two, and a slice has room for the events of a few activities a rollout. */
 function checkWorkflows(
   { rollout_workflows }: StoredRequest,
-  { tasks, dependencies }: { tasks: Tasks; dependencies: Dependencies },
+  { tasks, environment }: OfTasks,
 ): void {
-  const isOfTurns = (task: string): boolean =>
-    dependencies.environment(task)?.environment.program === undefined;
-  const other = rollout_workflows ? undefined : [...tasks.keys()].find(isOfTurns);
-  if (other === undefined) return;
+  const other = [...tasks.keys()].find(
+    (task) => environment(task)?.environment.program === undefined,
+  );
+  if (rollout_workflows || other === undefined) return;
   const what = `expected true, since task ${preview(other)} is not played by an agent; got false`;
   throw invalidBatchRequest([{ where: 'rollout_workflows', what }]);
 }
 
 /** A batch of only agents with a model of their own needs no generation service. */
-const asksPolicy = (tasks: Tasks, { environment }: Dependencies): boolean =>
+const asksPolicy = ({ tasks, environment }: OfTasks): boolean =>
   [...tasks.keys()].some(
     (task) => environment(task)?.environment.program?.rules.asks_policy !== false,
   );
 
 /** An agent whose rows get the request's settings is refused those that no row can have. */
-function checkStamps(
-  { generation }: BatchRequest,
-  { tasks, environment }: Pick<Dependencies, 'environment'> & { tasks: Tasks },
-): void {
-  const isStamped = (task: string): boolean =>
-    environment(task)?.environment.program?.rows?.sampling === 'request';
-  const task = [...tasks.keys()].find(isStamped);
+function checkStamps({ generation }: BatchRequest, { tasks, environment }: OfTasks): void {
+  const task = [...tasks.keys()].find(
+    (one) => environment(one)?.environment.program?.rows?.sampling === 'request',
+  );
   const names = task === undefined ? [] : unstamped(generation);
   if (names.length === 0) return;
   const what = `expected the default, since environment ${task} stamps rows of NeMo Gym (\`sampling: request\`), which have no such field, got another value`;
@@ -158,24 +155,22 @@ function withRemedy(error: unknown, pool: GenerationPool): unknown {
 }
 
 /** Logprobs of a distribution other than the sampled one make every importance ratio wrong. */
-async function checkLogprobs(
-  { request: { generation }, pool, signal, warn }: AskedEngines,
-  model: string,
-): Promise<LogprobsMode | null> {
+async function checkLogprobs(asked: AskedEngines, model: string): Promise<LogprobsMode | null> {
+  const { generation } = asked.request;
+  const { signal, warn } = asked;
   if (!generation.include_logprobs) return null;
-  const answers = await askedOnce(() =>
-    pool.askServing(async ({ replica }, { logprobsMode }) => {
+  const refusalOf = (mode: LogprobsMode, replica: string): string | null =>
+    refusalOfMode(mode, { generation, replica });
+  const answers = await askReplicas(asked, {
+    where: 'generation.logprobs_mode',
+    ask: async ({ replica }, { logprobsMode }) => {
       const known = await logprobsMode(model, { signal });
       // A replica that was started again meanwhile may have another one.
-      const isRefused = refusalOfMode(known, { generation, replica }) !== null;
+      const isRefused = refusalOf(known, replica) !== null;
       return isRefused ? await logprobsMode(model, { signal, again: true }) : known;
-    }, signal),
-  );
-  const problems = answers.flatMap(({ replica, answer }) => {
-    const what = refusalOfMode(answer, { generation, replica });
-    return what === null ? [] : [{ where: 'generation.logprobs_mode', what }];
+    },
+    problem: refusalOf,
   });
-  if (problems.length > 0) throw invalidBatchRequest(problems);
   if (answers.length === 0)
     warn('no replica serves now: each is asked for the mode of its logprobs when a rollout comes');
   for (const { replica, answer } of answers) {
@@ -188,51 +183,37 @@ async function checkLogprobs(
 }
 
 /** Refuses replicas that serve other weights than the batch expects. */
-async function checkVersions({
-  request: { policy_version },
-  pool,
-  signal,
-  warn,
-}: AskedEngines): Promise<void> {
+async function checkVersions(asked: AskedEngines): Promise<void> {
+  const { policy_version } = asked.request;
   if (policy_version === null) return;
-  const served = await askedOnce(() =>
-    pool.askServing(async (service, { fence }) => {
+  const served = await askReplicas(asked, {
+    where: 'policy_version',
+    ask: async (service, { fence }) => {
       const adapter = fence?.adapter ?? null;
-      return adapter === null ? await service.weightVersion(signal) : String(adapter.version);
-    }, signal),
-  );
-  const others = served.filter(({ answer }) => answer !== null && answer !== policy_version);
-  if (others.length > 0) {
-    throw invalidBatchRequest(
-      others.map(({ replica, answer }) => ({
-        where: 'policy_version',
-        what: `expected that ${replica} serves ${preview(policy_version)}, got ${preview(answer)}`,
-      })),
-    );
-  }
+      return adapter === null ? await service.weightVersion(asked.signal) : String(adapter.version);
+    },
+    problem: (version, replica) =>
+      version === null || version === policy_version
+        ? null
+        : `expected that ${replica} serves ${preview(policy_version)}, got ${preview(version)}`,
+  });
   for (const { replica, answer } of served) {
     if (answer === null)
-      warn(
+      asked.warn(
         `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: what it samples has no version (vLLM says it with VLLM_SERVER_DEV_MODE=1)`,
       );
   }
 }
 
 /** Refuses a batch with pictures that an engine cannot take together with ids. It asks every replica that serves, with a picture. */
-async function checkPictures(
-  { request: { generation }, pool, signal }: AskedEngines,
-  where: string,
-): Promise<void> {
-  const model = generation.model ?? '';
-  const answers = await askedOnce(() =>
-    pool.askServing((service) => pictureRoute(service).refusal(model, signal), signal),
-  );
-  const problems = answers.flatMap(({ replica, answer }) =>
-    answer === null
-      ? []
-      : [{ where, what: `expected an engine that takes its image: ${replica}: ${answer}` }],
-  );
-  if (problems.length > 0) throw invalidBatchRequest(problems);
+async function checkPictures(asked: AskedEngines, where: string): Promise<void> {
+  const model = asked.request.generation.model ?? '';
+  await askReplicas(asked, {
+    where,
+    ask: (service) => pictureRoute(service).refusal(model, asked.signal),
+    problem: (refusal, replica) =>
+      refusal && `expected an engine that takes its image: ${replica}: ${refusal}`,
+  });
 }
 
 const QUESTION_MS = 10_000;
@@ -248,17 +229,17 @@ async function checkEngines(
   const service = policy(request.generation.service);
   const record = (await service?.records.latest()) ?? null;
   const problems = await Promise.all(
-    (service?.controls ?? []).map(async (control) => {
+    (service?.controls ?? []).map(async (control): Promise<string | null> => {
       const { state = 'current', epoch = 0 } = record?.replicas[control.replica] ?? {};
       const before = known.get(control);
       const isKnown = before?.epoch === epoch && performance.now() - before.at < KNOWN_MS;
-      if (state !== 'current' || isKnown) return [];
+      if (state !== 'current' || isKnown) return null;
       const what = await whySeveral(control, signal);
       if (what === null) known.set(control, { epoch, at: performance.now() });
-      return what === null ? [] : [{ where: 'generation.service', what }];
+      return what;
     }),
   );
-  if (problems.flat().length > 0) throw invalidBatchRequest(problems.flat());
+  refuseField('generation.service', problems);
 }
 
 /** null: one answers, or none, for which rollouts wait. */

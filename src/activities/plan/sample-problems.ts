@@ -3,7 +3,7 @@ import type { Fault } from '../../model/faults.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { shortened } from '../../platform/errors.js';
-import { isPut } from './put-samples.js';
+import { isPut } from './inputs.js';
 
 /** More than ten problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;

@@ -1,8 +1,7 @@
 import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
 import { SingleRollout, parseBatchId, toBatchRequest } from '../../model/batch-request.js';
 import { takenOver } from '../../model/faults.js';
-import { invalidBatchRequest } from '../../model/problems.js';
-import { problemsWithHints } from '../../model/unknown-fields.js';
+import { parsedAs } from '../../model/unknown-fields.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
@@ -10,11 +9,7 @@ import { prepareBatch } from '../plan/prepare-batch.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { requestOf } from '../request-of.js';
 
-export function parseSingle(input: unknown): SingleRollout {
-  const parsed = SingleRollout.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: SingleRollout, input }));
-}
+export const parseSingle = (input: unknown): SingleRollout => parsedAs(SingleRollout, { input });
 
 /** A rollout that its workflow has begun to finish is opened no more, and neither is its batch. */
 async function checkUnfinished(

@@ -1,5 +1,4 @@
-import type { z } from 'zod';
-import type { StepFact } from '../../model/stream/facts.js';
+import type { DeliveredGroup, StepFact, StoredStep } from '../../model/stream/facts.js';
 import { lagMetrics, overtakenNote } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/results/metrics.js';
@@ -12,7 +11,7 @@ import type { StepResult, StreamActivities } from '../contract/stream.js';
 import type { StepOutputs } from '../../trajectories/trajectory-store.js';
 import type { Dependencies } from '../dependencies.js';
 import { requestOf, streamOf } from '../request-of.js';
-import { deliveredIn, forgetDecided, streamFacts } from './stream-facts.js';
+import { forgetDecided, streamFacts } from './stream-facts.js';
 import type { StreamFacts } from './stream-facts.js';
 
 /**
@@ -35,7 +34,7 @@ async function closeStep(
   const result = existing ?? (await writeStep(place, { ...dependencies, facts, outputs }));
   // Also of a step that exists: the attempt that wrote it may have died before this.
   const fact = await facts.steps.find(place.step);
-  if (fact?.delivered !== undefined) await forgetDecided(fact, facts);
+  if (fact !== null) await forgetDecided(fact, facts);
   return result;
 }
 
@@ -60,8 +59,7 @@ async function writeStep(
   },
 ): Promise<StepResult> {
   const fact = await keptStep({ stream_id, step }, facts);
-  const { version, groups, final } = fact;
-  const delivered = await deliveredIn(fact, facts);
+  const { version, groups, final, delivered } = fact;
   const request = await requestOf(stream_id, store);
   const { max_lag, versions_per_step, when_stale } = streamOf(request, stream_id);
   const inStep = { step, version, max_lag, masks: when_stale === 'mask' };
@@ -105,7 +103,7 @@ async function writeStep(
 async function keptStep(
   { stream_id, step }: StepPlace,
   { steps, forgotten }: StreamFacts,
-): Promise<z.infer<typeof StepFact>> {
+): Promise<StoredStep> {
   const through = (await forgotten.last(-1))?.value.through ?? -1;
   if (step <= through) {
     const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept (keep_steps of the request says how many, forget deletes more)`;
@@ -119,7 +117,7 @@ async function keptStep(
 
 /** Every group records its number of members, so the journals of all groups need not be listed. */
 function replacementsOf(
-  delivered: Delivered,
+  delivered: readonly DeliveredGroup[],
   { num_repeats }: { num_repeats: number },
 ): Replacements {
   const found = new Map<number, number[]>();
@@ -134,15 +132,13 @@ function replacementsOf(
   return found;
 }
 
-const bornOf = (delivered: Delivered): Map<number, number> =>
+const bornOf = (delivered: readonly DeliveredGroup[]): Map<number, number> =>
   new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
 const versionBefore = async (step: number, { steps }: StreamFacts): Promise<number | null> =>
   step === 0 ? null : ((await steps.find(step - 1))?.version ?? null);
 
-type Delivered = Awaited<ReturnType<typeof deliveredIn>>;
-
-const streamMetrics = ({ counts }: z.infer<typeof StepFact>): Metrics =>
+const streamMetrics = ({ counts }: StepFact): Metrics =>
   Object.fromEntries(
     Object.entries({ untrained: 0, ...counts }).map(([name, count]) => [`stream/${name}`, count]),
   );

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
 import { priorityOf } from '../../model/priority.js';
-import { invalidBatchRequest } from '../../model/problems.js';
-import { problemsWithHints } from '../../model/unknown-fields.js';
+import { parsedAs } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import { STORE_MEMO, TASKS_MEMO } from '../contract/one-deployment.js';
@@ -23,16 +22,12 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
   return (input) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
-      const parsed = StreamStart.safeParse(input);
-      if (!parsed.success)
-        throw invalidBatchRequest(
-          problemsWithHints(parsed.error, { schema: StreamRequest, input }),
-        );
-      const { request, samples, tasks } = await prepareRequest(playedAs(parsed.data), {
+      const asked = parsedAs(StreamStart, { input, shown: StreamRequest });
+      const { request, samples, tasks } = await prepareRequest(playedAs(asked), {
         attempt: { signal, warn },
         dependencies,
       });
-      const stream = { ...parsed.data, generation: request.generation };
+      const stream = { ...asked, generation: request.generation };
       await store.createBatch({ batch_id: stream_id, request: stream, samples });
       await restoreLimits({ batch_id: stream_id, run: run_id }, store.facts);
       const { num_repeats, generation } = stream;

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Forgotten } from '../../model/stream/facts.js';
+import type { Forgotten, StoredStep } from '../../model/stream/facts.js';
 import type { StreamActivities, StepFact, Admitted } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import type { FactsOf } from '../facts.js';
@@ -51,7 +51,7 @@ export const createPutStep =
     attempt(async () => {
       const facts = streamFacts(stream_id, store.facts);
       const delivered = await deliveredIn(fact, facts);
-      const put: StepFact & { delivered?: unknown } = await facts.steps.put(fact.step, {
+      const put: Partial<StoredStep> & StepFact = await facts.steps.put(fact.step, {
         ...fact,
         delivered,
       });

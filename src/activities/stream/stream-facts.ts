@@ -1,19 +1,19 @@
 import type { z } from 'zod';
-import { Admitted, Dropped, Forgotten, GroupEnd, StepFact } from '../../model/stream/facts.js';
+import type { DeliveredGroup, StepFact } from '../../model/stream/facts.js';
+import { Admitted, Dropped, Forgotten, GroupEnd, StoredStep } from '../../model/stream/facts.js';
 import type { Facts } from '../../trajectories/trajectory-store.js';
 import type { FactsOf } from '../facts.js';
 import { factsOf } from '../facts.js';
-import type { DeliveredGroup } from '../../model/stream/facts.js';
 
 export interface StreamFacts {
   /** By group, without gaps. */
-  admitted: FactsOf<z.infer<typeof Admitted>>;
+  admitted: FactsOf<Admitted>;
   /** By group. */
-  ended: FactsOf<z.infer<typeof GroupEnd>>;
+  ended: FactsOf<GroupEnd>;
   /** By group. */
   dropped: FactsOf<z.infer<typeof Dropped>>;
   /** Without gaps. */
-  steps: FactsOf<z.infer<typeof StepFact>>;
+  steps: FactsOf<StoredStep>;
   /** In the order in which they were forgotten, without gaps. */
   forgotten: FactsOf<z.infer<typeof Forgotten>>;
 }
@@ -25,7 +25,7 @@ export function streamFacts(stream_id: string, facts: Facts): StreamFacts {
     admitted: of('admitted', Admitted),
     ended: of('ended', GroupEnd),
     dropped: of('dropped', Dropped),
-    steps: of('steps', StepFact),
+    steps: of('steps', StoredStep),
     forgotten: of('forgotten', Forgotten),
   };
 }
@@ -35,15 +35,12 @@ export function streamFacts(stream_id: string, facts: Facts): StreamFacts {
  * the rows are written. Without this, every group would leave its facts for ever.
  */
 
-type Step = z.infer<typeof StepFact>;
-
-/** From the step's fact, or, before it is put, from the facts of the groups. */
+/** What a step that is not put yet will need of its groups. */
 export async function deliveredIn(
-  { groups, delivered }: Pick<Step, 'groups' | 'delivered'>,
+  { groups }: Pick<StepFact, 'groups'>,
   { admitted, ended }: StreamFacts,
-): Promise<z.infer<typeof DeliveredGroup>[]> {
-  if (delivered !== undefined) return delivered;
-  const found: z.infer<typeof DeliveredGroup>[] = [];
+): Promise<DeliveredGroup[]> {
+  const found: DeliveredGroup[] = [];
   for (const group of groups) {
     const { born = null } = (await admitted.find(group)) ?? {};
     const { members = null } = (await ended.find(group)) ?? {};
@@ -53,14 +50,14 @@ export async function deliveredIn(
 }
 
 /** Those that it delivers, and those that were discarded before it. */
-export const decidedIn = ({ groups, out }: Pick<Step, 'groups' | 'out'>): number[] => [
+export const decidedIn = ({ groups, out }: Pick<StepFact, 'groups' | 'out'>): number[] => [
   ...groups,
   ...out.map(({ group }) => group),
 ];
 
 /** Repeatable, because an attempt may die in the middle. */
 export async function forgetDecided(
-  step: Pick<Step, 'groups' | 'out'>,
+  step: Pick<StepFact, 'groups' | 'out'>,
   { admitted, ended, dropped }: StreamFacts,
 ): Promise<void> {
   await dropped.forget(step.out.filter(({ as }) => as === 'dropped').map(({ group }) => group));

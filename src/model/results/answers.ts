@@ -1,10 +1,11 @@
 import { z } from 'zod';
-import type { Failures } from '../workflow-safe/failures.js';
 import type { Limits } from '../workflow-safe/limits.js';
-import type { PolicyView, ReplicaView } from '../workflow-safe/policy.js';
-import { PHASES, REPLICA_NEEDS, REPLICA_STATES, SLEEP_LEVELS } from '../workflow-safe/policy.js';
-import type { TransferNews } from '../workflow-safe/policy-texts.js';
-import type { Waiting } from '../workflow-safe/waiting.js';
+import {
+  PHASES,
+  REPLICA_NEEDS,
+  REPLICA_STATES,
+  SLEEP_LEVELS,
+} from '../workflow-safe/policy-states.js';
 import { Holder } from '../policy/holder.js';
 
 /** What workflows answer to queries and updates: `docs/schemas/answers.json`, of which Python's types are made. */
@@ -22,16 +23,18 @@ const WaitingFor = z.strictObject({
   tries: count('how often').exactOptional(),
   since: z.string().exactOptional().describe('since when, as text'),
   rollouts: count('of a batch: how many wait for it').exactOptional(),
-}) satisfies z.ZodType<Waiting>;
+});
+export type Waiting = z.infer<typeof WaitingFor>;
 
-const FailuresByType = z.record(
+export const FailuresByType = z.record(
   z.string(),
   z.strictObject({
     rollouts: count('how many'),
     message: z.string().describe('of the first one'),
     example: z.string().exactOptional().describe('that rollout, for `temporal-rollout show`'),
   }),
-) satisfies z.ZodType<Failures>;
+);
+export type Failures = z.infer<typeof FailuresByType>;
 
 /** From the request; an older worker has planned it where they are absent. */
 const claim = {
@@ -188,7 +191,8 @@ const ReplicaInView = z.strictObject({
   slept: level
     .exactOptional()
     .describe('the level at which it sleeps, or has yet to be woken; absent: it is awake'),
-}) satisfies z.ZodType<ReplicaView>;
+});
+export type ReplicaView = z.infer<typeof ReplicaInView>;
 
 const RecordInView = z.strictObject({
   epoch: count('counts its changes'),
@@ -259,7 +263,9 @@ const RecordInView = z.strictObject({
     )
     .exactOptional()
     .describe('who has brought which versions, oldest first; absent: nobody knows'),
-}) satisfies z.ZodType<PolicyView>;
+});
+/** The record as workflows and `status` see it. */
+export type PolicyView = z.infer<typeof RecordInView>;
 
 /** One of the last updates, as in `status`. */
 const PublishSummary = z.strictObject({
@@ -281,13 +287,12 @@ export const PolicyStatus = z.strictObject({
     .record(z.string(), z.enum(PHASES))
     .describe('of replicas that are slow, by URL: `pause`, `load`, …'),
   updates: z.array(PublishSummary).describe('the last ten, oldest first'),
-  transfer: (
-    z.strictObject({
+  transfer: z
+    .strictObject({
       done: z.number().nullable().describe('tensors or bytes; null: nothing'),
       silent_s: z.number().describe('since it last said more, in seconds'),
       is_stale: z.boolean().describe('whether that is longer than `stall_limit`'),
-    }) satisfies z.ZodType<TransferNews>
-  )
+    })
     .exactOptional()
     .describe('what the holder of an open transfer has said; absent: none is open'),
   heard_at: time(

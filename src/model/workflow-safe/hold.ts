@@ -1,27 +1,15 @@
+import type { PolicyView } from '../results/answers.js';
+
 /** Who holds a service, as workflows and people see it. */
 
 /** A hold ends so long after the last sign of life of its process. */
 export const HOLD_MS = 5 * 60_000;
 
-export interface HoldView {
-  name: string;
-  incarnation: string;
-  /** All in milliseconds since 1970. */
-  since: number;
-  /** When its last update was. */
-  at: number;
-  /** Whose hold it has ended by `take_over`; absent: nobody's. */
-  took_from?: string;
-}
+/** Times are in milliseconds since 1970. */
+export type HoldView = NonNullable<PolicyView['hold']>;
 
 /** Versions that one trainer has brought, up to the next one's first. */
-export interface CourseView {
-  /** null: it did not say who it is. */
-  name: string | null;
-  first: number;
-  /** What was served when it began; null: nothing that was published. */
-  found: number | null;
-}
+export type CourseView = NonNullable<PolicyView['courses']>[number];
 
 /** What a policy has heard of holders. */
 export interface Heard {

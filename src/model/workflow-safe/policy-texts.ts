@@ -1,3 +1,4 @@
+import type { PolicyStatus } from '../results/answers.js';
 import type { PolicyView, TicketView } from './policy.js';
 import { canRestore, remedyWithoutFiles, timeOfDay } from './policy.js';
 
@@ -22,13 +23,7 @@ function halfText(view: PolicyView): string {
 }
 
 /** What the holder of a transfer has said. */
-export interface TransferNews {
-  /** Tensors or bytes; null: nothing. */
-  done: number | null;
-  silent_s: number;
-  /** It has been silent for longer than `stall_limit`. */
-  is_stale: boolean;
-}
+export type TransferNews = NonNullable<PolicyStatus['transfer']>;
 
 /** Who holds engines, and until when. */
 export function holderText(

@@ -1,79 +1,25 @@
-import type { CourseView, HoldView } from './hold.js';
+import type { PolicyView, ReplicaView } from '../results/answers.js';
+import { PHASES, type Phase, type ReplicaState } from './policy-states.js';
 
 /** What workflow `policy` decides with: the state of each replica, without weights and probe. */
 
-export const REPLICA_STATES = [
-  /** It serves its version. */
-  'current',
-  /** It is being updated. */
-  'updating',
-  /** Its memory is somebody else's for a while: it is asked nothing. */
-  'asleep',
-  /** Its weights are unknown: it serves nothing until it has been given some. */
-  'unknown',
-  /** It does not answer. */
-  'away',
-] as const;
-export type ReplicaState = (typeof REPLICA_STATES)[number];
-
-/** `load`: it is half loaded, and is cut off until it gets whole weights. `restart`: only a new process helps. */
-export const REPLICA_NEEDS = ['load', 'restart'] as const;
-export type ReplicaNeeds = (typeof REPLICA_NEEDS)[number];
-
-/** 1: weights wait in the memory of the host; 2: they are dropped. */
-export const SLEEP_LEVELS = [1, 2] as const;
-export type SleepLevel = (typeof SLEEP_LEVELS)[number];
-
-/** Its phases, in order. */
-export const PHASES = [
-  'record',
-  'wake',
-  'pause',
-  'load',
-  'label',
-  'cache',
-  'resume',
-  'probe',
-  'adapter',
-] as const;
-export type Phase = (typeof PHASES)[number];
-
-export interface ReplicaView {
-  state: ReplicaState;
-  version: number | null;
-  epoch: number;
-  paused_until: number | null;
-  fault: string | null;
-  /** From here on, a view has only what is not usual. */
-  needs?: ReplicaNeeds;
-  owner?: string;
-  instance?: string;
-  examined?: false;
-  draining_until?: number;
-  away_since?: number;
-  /** The level at which it sleeps, or has yet to be woken. */
-  slept?: SleepLevel;
-}
-
-/** Engines sleep. */
-export interface SleepView {
-  /** The nonce of the update. */
-  nonce: string;
-  holder: { name: string; incarnation: string };
-  level: SleepLevel;
-  /** Milliseconds since 1970. */
-  until: number;
-}
+export {
+  PHASES,
+  REPLICA_NEEDS,
+  REPLICA_STATES,
+  SLEEP_LEVELS,
+  type Phase,
+  type ReplicaNeeds,
+  type ReplicaState,
+  type SleepLevel,
+} from './policy-states.js';
+export type { PolicyView, ReplicaView };
 
 /** An open transfer. */
-export interface TicketView {
-  nonce: string;
-  version: number;
-  holder: { name: string; incarnation: string };
-  paused_until: number;
-  stall_ms: number;
-  engines: string[];
-}
+export type TicketView = NonNullable<PolicyView['ticket']>;
+
+/** Engines sleep. */
+export type SleepView = NonNullable<PolicyView['sleep']>;
 
 /** Whether it gets new requests. */
 export const isServing = ({
@@ -94,33 +40,6 @@ const isConcerned = ({
   examined?: boolean;
   draining_until?: number | null;
 }): boolean => state !== 'away' && state !== 'asleep' && examined && draining_until === null;
-
-/** The record as workflows and `status` see it. */
-export interface PolicyView {
-  epoch: number;
-  version: number | null;
-  target: number | null;
-  /** Settings of `version` and `target`, by version. Those that a trainer sent itself have no path. */
-  weights: Record<string, WeightsView>;
-  replicas: Record<string, ReplicaView>;
-  /** Absent or null: none. */
-  ticket?: TicketView | null;
-  /** Absent or null: no engine sleeps. */
-  sleep?: SleepView | null;
-  /** Files of adapters that nobody needs any more; absent: none. */
-  may_delete?: string[];
-  /** Who brings weights; absent: nobody has said who it is, or it was released. */
-  hold?: HoldView;
-  /** Who has brought which versions, oldest first; absent: nobody knows. */
-  courses?: CourseView[];
-}
-
-interface WeightsView {
-  kind: string;
-  path?: string;
-  /** The version of the weights that an adapter is for; absent: those that engines start with. */
-  base?: number;
-}
 
 /** Signal `phase`: the phase of a slow replica. */
 export interface PhaseNews {

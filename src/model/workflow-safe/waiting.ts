@@ -1,20 +1,7 @@
+import type { Waiting } from '../results/answers.js';
+
 /** Signal `waiting`, and what rollouts and batches show: what is waited for; null when the wait is over. */
-export interface Waiting {
-  /** A URL, or the call. */
-  service: string;
-  /** The last answer, or why there is none. */
-  message: string;
-  /** The rollout cannot do anything about it, so its deadline does not run meanwhile. */
-  holds?: true;
-  /** Who is asked, by name: `environment puzzle`. */
-  call?: string;
-  /** How often it was tried. */
-  tries?: number;
-  /** Since when, for people. */
-  since?: string;
-  /** For a batch: how many of its rollouts wait for it. */
-  rollouts?: number;
-}
+export type { Waiting };
 
 /** `service`, where an error of this program's own code is in the way. */
 export const REPAIR = 'a repaired worker';

@@ -23,6 +23,7 @@ test('a step that is forgotten while its rows are written is never delivered wit
   await facts.steps.put(0, {
     ...{ schema_version: 1, step: 0, version: null, groups: [0], final: false, open: [], out: [] },
     ...{ admitted: 1, totals: { ...none, delivered: 1 } },
+    delivered: [{ group: 0, born: null, members: 1 }],
     counts: { in_flight: 0, banked: 0, admitted: 1, ...none },
   });
   /** Another attempt forgets the step, just as this one begins to write it. */
@@ -67,6 +68,7 @@ test('a step whose versions have jumped says so in its result and in the log, on
     await facts.steps.put(step, {
       ...{ schema_version: 1, step, version, groups: [step], final: false, open: [], out: [] },
       ...{ admitted: step + 1, totals: { ...none, delivered: step + 1 } },
+      delivered: [{ group: step, born: 3, members: 1 }],
       counts: { in_flight: 0, banked: 0, admitted: 1, ...none },
     });
     const by = author('w');

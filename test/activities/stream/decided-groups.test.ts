@@ -144,20 +144,6 @@ onEachStore((open) => {
       assert.deepEqual(gone, kept);
     });
 
-    test('of a step that an earlier release has put keep their facts until the step is forgotten', async (t) => {
-      const { store } = await open(t);
-      await playGroups(store, BATCH);
-      await playGroups(store, 'new');
-      const [expected] = await putAndClose(store, 'new');
-      await streamFacts(BATCH, store.facts).steps.put(0, stepFact(0));
-      const { closeStep, forgetSteps } = activitiesOf(store);
-      const result = await closeStep({ stream_id: BATCH, step: 0 });
-      assert.deepEqual(withoutTimes(result), withoutTimes(expected!));
-      for (const group of [0, 1, 2]) assert.ok((await groupsWithFacts(store, BATCH)).has(group));
-      await forgetSteps({ stream_id: BATCH, through: 0 });
-      for (const group of [0, 1, 2]) assert.ok(!(await groupsWithFacts(store, BATCH)).has(group));
-    });
-
     test('are forgotten and delivered once, wherever an attempt is killed', async (t) => {
       const { store, most_runs, copyBatch } = await open(t);
       await playGroups(store, 'played');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { StepFact } from '../../../src/activities/contract/stream.js';
 import { findState } from '../../../src/activities/stream/find-stream.js';
 import { streamFacts } from '../../../src/activities/stream/stream-facts.js';
+import type { StoredStep } from '../../../src/model/stream/facts.js';
 import type { Fact, Facts } from '../../../src/trajectories/trajectory-store.js';
 
 /** In memory; series are found by their names. */
@@ -26,11 +26,12 @@ function createFacts(): Facts {
   };
 }
 
-const stepFact = (change: Partial<StepFact>): StepFact => ({
+const stepFact = (change: Partial<StoredStep>): StoredStep => ({
   schema_version: 1,
   step: 0,
   version: 7,
   groups: [0, 2],
+  delivered: [],
   final: false,
   open: [1, 3],
   out: [],
