@@ -282,8 +282,7 @@ export interface SliceInput extends RowRange {
   limits?: LimitsChange;
   /** From the request, for rollouts that nobody has opened yet. */
   rollout_timeout?: string;
-  /** As in the batch's plan. */
-  heartbeat_timeout_ms?: number;
-  /** It plays its rollouts itself; absent: each has a workflow. */
-  plays_rollouts?: true;
+  /** As in the batch's plan, and so is the next. */
+  heartbeat_timeout_ms?: number | undefined;
+  plays_rollouts?: true | undefined;
 }

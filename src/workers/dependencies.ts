@@ -42,6 +42,7 @@ export function createDependencies(
   >,
 ): Dependencies {
   return {
+    ...temporal,
     store: parts.store,
     storeId: remembered(() => parts.store.storeId()),
     service: (name) => parts.pools.get(name),
@@ -66,11 +67,6 @@ export function createDependencies(
       generation_queue: generationQueue(config),
     },
     unlisted,
-    countOpenRollouts: temporal.countOpenRollouts,
-    waitOf: temporal.waitOf,
-    waitOfQueue: temporal.waitOfQueue,
-    isOver: temporal.isOver,
-    endOf: temporal.endOf,
   };
 }
 

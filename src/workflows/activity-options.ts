@@ -6,32 +6,20 @@ import type {
   UpdatedReplica,
   UpdateReplica,
 } from '../activities/contract/policy.js';
-import type { StreamActivities } from '../activities/contract/stream.js';
+import type { AllActivities } from '../activities/contract/stream.js';
 import { heartbeatWithin } from '../model/workflow-safe/heartbeats.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { named } from '../platform/plain.js';
 
 /**
  * All timeouts and retry intervals, each with its reason. Whether a fault is final is decided in `model/faults.ts`:
- * activities throw final faults as non-retryable failures.
+ * activities throw final faults as non-retryable failures. Those of a policy:
  *
  * | activity | one attempt | all attempts | why |
  * |---|---|---|---|
- * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
- * | findInputs | 1 min | 10 min | a short look; the client asks again |
- * | openRollout | 24 h | 24 h | it also plays; before there is a plan the activity stops itself at `rollout_timeout`; no worker takes it within that time: timeout |
- * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer ends the rollout; if the deadline moves, another attempt follows |
- * | finishRollout, setLimits | 1 min | 10 min | one line; a longer outage of the store needs an operator |
- * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; continues from its heartbeat |
- * | lookAtRollouts | 10 min | – | reads the end of every journal, only for display |
- * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; the caller may repeat it |
  * | settlePublish, concludePublish, attachCheckpoint, releaseHolder | 2 min | 10 min | short questions; a longer outage of the store fails the update |
  * | surveyReplicas | 1 min | – | nothing can be repaired without it |
  * | changeReplicas | 1 min | 10 min | one change of the record; a longer outage of the store fails the update |
- * | planStream | 10 min | 24 h | as planBatch |
- * | admitGroups, endGroup, dropGroups, putStep | 2 min | – | a few lines each; the stream cannot continue without them |
- * | closeStep, forgetSteps | 1 h | 1 h | as closeBatch; the caller may repeat it |
- * | watchServed | 10 min | – | reads the record until it changes, five minutes at most |
  * | beginTransfer, finishTransfer, abandonTransfer | 24 h | – | bounded by pause_limit; another attempt follows a lost worker |
  * | updateReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
  */
@@ -54,7 +42,8 @@ const OPENING_MS = 24 * 3600_000;
  */
 const WRITES_FIRST = 'WAIT_CANCELLATION_COMPLETED';
 
-export const { planBatch } = proxyActivities<Activities>({
+/** Reads the whole input once; an engine may take hours to be deployed. */
+export const { planBatch, planStream } = proxyActivities<AllActivities>({
   ...BEATING,
   startToCloseTimeout: '10m',
   scheduleToCloseTimeout: '24h',
@@ -63,10 +52,13 @@ export const { planBatch } = proxyActivities<Activities>({
 export interface OpeningOptions {
   summary?: string;
   /** From the batch's plan; absent: nobody knows it yet. */
-  heartbeat_timeout_ms?: number;
+  heartbeat_timeout_ms?: number | undefined;
 }
 
-/** Within `left_ms` a worker must take it; it then watches the time itself. */
+/**
+ * It also plays. Within `left_ms` a worker must take it, else that is a timeout; before there is a plan it then watches the
+ * time itself.
+ */
 export const openRollout = (
   left_ms: number,
   { summary, heartbeat_timeout_ms }: OpeningOptions,
@@ -84,27 +76,36 @@ export const openRollout = (
     ...(summary !== undefined && { summary }),
   }).openRollout;
 
+/** One line each; a longer outage of the store needs an operator. */
 export const { findInputs, finishRollout, setLimits } = proxyActivities<Activities>({
   ...BEATING,
   startToCloseTimeout: '1m',
   scheduleToCloseTimeout: '10m',
 });
 
-export const { closeBatch, closeSlice } = proxyActivities<Activities>({
+/** Read or delete journals, and continue from their heartbeat; who asked for a step may ask again. */
+export const { closeBatch, closeSlice, closeStep, forgetSteps } = proxyActivities<AllActivities>({
   ...BEATING,
   scheduleToCloseTimeout: '1h',
 });
 
-export const { foldGroups } = proxyActivities<Activities>({
+/** At most 300 journals, or those of one group; who asked may ask again. */
+export const { foldGroups } = proxyActivities<AllActivities>({
   ...BEATING,
   scheduleToCloseTimeout: '10m',
 });
 
-/** The batch does not wait for it at its end. */
-export const { lookAtRollouts } = proxyActivities<Activities>({
+/** The one reads the end of every journal, for display; the other the record until it changes. Nobody waits for their end. */
+export const { lookAtRollouts, watchServed } = proxyActivities<AllActivities>({
   ...BEATING,
   startToCloseTimeout: '10m',
   cancellationType: 'TRY_CANCEL',
+});
+
+/** A few lines each. The stream continues only after these facts are put. */
+export const { admitGroups, endGroup, dropGroups, putStep } = proxyActivities<AllActivities>({
+  ...BEATING,
+  startToCloseTimeout: '2m',
 });
 
 export const { settlePublish, concludePublish, attachCheckpoint, releaseHolder } =
@@ -123,29 +124,6 @@ export const { changeReplicas } = proxyActivities<PolicyActivities>({
 export const { surveyReplicas } = proxyActivities<PolicyActivities>({
   ...BEATING,
   startToCloseTimeout: '1m',
-});
-
-export const { planStream } = proxyActivities<StreamActivities>({
-  ...BEATING,
-  startToCloseTimeout: '10m',
-  scheduleToCloseTimeout: '24h',
-});
-
-/** The stream continues only after these facts are put. */
-export const { admitGroups, endGroup, dropGroups, putStep } = proxyActivities<StreamActivities>({
-  ...BEATING,
-  startToCloseTimeout: '2m',
-});
-
-export const { closeStep, forgetSteps } = proxyActivities<StreamActivities>({
-  ...BEATING,
-  scheduleToCloseTimeout: '1h',
-});
-
-export const { watchServed } = proxyActivities<StreamActivities>({
-  ...BEATING,
-  startToCloseTimeout: '10m',
-  cancellationType: 'TRY_CANCEL',
 });
 
 /**
@@ -198,7 +176,7 @@ export const restoreReplica = (
 
 type TurnActivity = keyof RolloutPlan['queues'];
 
-/** An activity of an opened rollout, until its deadline. */
+/** An activity of an opened rollout, until its deadline, whose timer ends the rollout. If it moves, another attempt follows. */
 export function turnActivity(
   name: TurnActivity,
   { plan, turn, left_ms }: { plan: RolloutPlan; turn: number; left_ms: number },

@@ -11,7 +11,7 @@ import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
 import { handOutGroups } from './steering/hand-out-groups.js';
 import { checkBatchOptions } from './steering/input-checks.js';
-import { steerBatch } from './steering/steer-batch.js';
+import { steer } from './steering/steer.js';
 import { planUnlessStopped } from './steering/stop.js';
 
 /**
@@ -22,7 +22,7 @@ import { planUnlessStopped } from './steering/stop.js';
 export async function rolloutBatch(input: unknown, options?: unknown): Promise<BatchResult> {
   const again = checkBatchOptions(options);
   const view = showBatch();
-  const steering = steerBatch();
+  const steering = steer('the batch is being closed');
   const groups = handOutGroups(view.isStopped);
 
   // 1. Validate the request, find the engine, put request and manifest into the store.
@@ -46,10 +46,8 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
           num_repeats,
           max_in_flight,
           rollout_timeout: plan.limits.rollout_timeout,
-          ...(plan.priority !== undefined && { priority: plan.priority }),
-          ...(plan.heartbeat_timeout_ms !== undefined && {
-            heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
-          }),
+          priority: plan.priority,
+          heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
           onChange: view.counted,
           onEnded: (row) => {
             groups.ended([row]);
@@ -60,7 +58,7 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
       : runSlices({ plan, onResult: view.counted, onEnded: groups.ended });
   view.onStop(run.stop);
   deadline.onPassed(run.stop);
-  steering.running({ plan, run });
+  steering.running(run, plan);
   const looks = lookWhileTheyRun(plan, { seen: view.seen, running: run.running });
   await run.finished;
   looks.over();

@@ -102,3 +102,10 @@ export const failWith = (
   ...result: object[]
 ): ApplicationFailure =>
   ApplicationFailure.nonRetryable(plain(message), plainLine(type), ...result);
+
+/** For validators: `problem` is the problem, or null. */
+export function refuse(problem: string | null): void {
+  if (problem !== null) throw refusal(problem);
+}
+
+export const refusal = (message: string): Error => failWith({ type: 'UpdateRefused', message });

@@ -2,25 +2,22 @@ import {
   CancellationScope,
   CancelledFailure,
   getExternalWorkflowHandle,
-  setHandler,
 } from '@temporalio/workflow';
 import type { GroupInput, GroupNews } from '../activities/contract/stream.js';
 import { groupOutcome } from '../model/workflow-safe/stream/group-outcome.js';
 import { endGroup } from './activity-options.js';
+import { followParent } from './children/follow-parent.js';
 import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
 import { checkGroupInput } from './steering/input-checks.js';
-import { groupSignal, sliceProgressQuery } from './steering/messages.js';
-import { followLimits } from './steering/parent-limits.js';
-import { handleStop } from './steering/stop.js';
+import { groupSignal } from './steering/messages.js';
 
 /**
  * A group of a stream: its rollouts and their replacements. It outlives the stream's runs. Its outcome is put into the
  * store before the stream is signalled, so a stream that missed the signal finds it there.
  */
 export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
-  const { stream_id, group, num_repeats, max_replacements, filter, limits } =
+  const { stream_id, group, num_repeats, max_replacements, filter, limits, heartbeat_timeout_ms } =
     checkGroupInput(input);
-  const { heartbeat_timeout_ms } = input;
   const rewards: number[] = [];
   let untrained = 0;
   let tally = NO_TALLY;
@@ -39,12 +36,9 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
     },
     k: null,
     max_replacements,
-    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms }),
+    heartbeat_timeout_ms,
   });
-  setHandler(sliceProgressQuery, () => tally);
-  followLimits(run, limits);
-  const { isStopped, onStop } = handleStop();
-  onStop(run.stop);
+  const { isStopped } = followParent(run, { limits, tally: () => tally });
   await run.finished;
 
   const cancelled = CancellationScope.current().consideredCancelled;

@@ -1,6 +1,5 @@
 import { continueAsNew, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { BatchResult, RolloutResult } from '../activities/contract.js';
-import type { OpeningOptions } from './activity-options.js';
 import { watchHistory } from './long-history.js';
 import type { Reached } from './play-rollout.js';
 import { playRollout } from './play-rollout.js';
@@ -34,10 +33,12 @@ export async function rollout(
     inNewRun: (now) => (history.isLong() ? continueAsNew<typeof rollout>(input, now) : null),
     onEnded: looks.over,
     in_slice: false,
-    ...heartbeatOf(workflowInfo().memo?.[HEARTBEAT_MEMO]),
+    heartbeat_timeout_ms: heartbeatOfBatch(),
   });
 }
 
 /** Any client may have set it. */
-const heartbeatOf = (memo: unknown): Pick<OpeningOptions, 'heartbeat_timeout_ms'> =>
-  isHeartbeat(memo) ? { heartbeat_timeout_ms: memo } : {};
+function heartbeatOfBatch(): number | undefined {
+  const timeout_ms = workflowInfo().memo?.[HEARTBEAT_MEMO];
+  return isHeartbeat(timeout_ms) ? timeout_ms : undefined;
+}

@@ -6,20 +6,24 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
+import { followParent } from './children/follow-parent.js';
 import { leavesStopped } from './children/min-k.js';
 import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
 import { checkSliceInput } from './steering/input-checks.js';
-import { unawaited, shareSignal, sliceProgressQuery, tallySignal } from './steering/messages.js';
-import { followLimits } from './steering/parent-limits.js';
+import { unawaited, shareSignal, tallySignal } from './steering/messages.js';
 import { isShare } from './steering/signal-checks.js';
-import { handleStop } from './steering/stop.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`. It closes its own part of the files. */
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {
-  const { batch_id, first, last, num_repeats, max_in_flight, tallies, k, limits } =
-    checkSliceInput(input);
-  const { max_replacements = null, rollout_timeout, plays_rollouts = false } = input;
-  const { heartbeat_timeout_ms } = input;
+  const {
+    first,
+    last,
+    tallies,
+    limits,
+    max_replacements = null,
+    ...given
+  } = checkSliceInput(input);
+  const { batch_id, num_repeats, k } = given;
   const rollouts = (last - first + 1) * num_repeats;
   const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally = NO_TALLY;
@@ -37,29 +41,20 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     ended = [];
   };
   const run = runRollouts({
-    batch_id,
+    ...given,
     rows: { first, last },
-    num_repeats,
-    max_in_flight,
     onChange: report,
     onEnded: (row) => {
       ended.push(row);
     },
-    k,
     max_replacements,
-    plays_rollouts,
-    ...(rollout_timeout !== undefined && { rollout_timeout }),
-    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms }),
   });
-  setHandler(sliceProgressQuery, () => tally);
   setHandler(shareSignal, (maxInFlight, maxReplacements) => {
     if (!isShare(maxInFlight, maxReplacements)) return;
     run.setMaxInFlight(maxInFlight);
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
-  followLimits(run, limits);
-  const { isStopped, onStop } = handleStop();
-  onStop(run.stop);
+  const { isStopped } = followParent(run, { limits, tally: () => tally });
   try {
     await run.finished;
   } finally {

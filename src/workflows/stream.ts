@@ -6,6 +6,7 @@ import {
   continueAsNew,
   isCancellation,
   sleep,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { StreamPlan, StreamResult } from '../activities/contract/stream.js';
 import type { LimitsChange } from '../model/workflow-safe/limits.js';
@@ -15,14 +16,15 @@ import { admitGroups, dropGroups, planStream, putStep, watchServed } from './act
 import type { Deliveries } from './stream/deliveries.js';
 import { deliver } from './stream/deliveries.js';
 import { checkReached } from './steering/input-checks.js';
+import { roomProblem } from './steering/event-budget.js';
+import { steer } from './steering/steer.js';
 import { planUnlessStopped } from './steering/stop.js';
 import type { StreamGroups } from './stream/stream-groups.js';
 import { handleGroupSignals } from './stream/stream-groups.js';
 import type { Stream } from './stream/stream-state.js';
-import { openStream } from './stream/stream-state.js';
+import { membersOf, openStream, runningOf } from './stream/stream-state.js';
 import { failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { membersOf, runningOf, steerStream } from './stream/steer-stream.js';
 import type { TrainerUpdates } from './stream/trainer-updates.js';
 import { handleTrainerUpdates } from './stream/trainer-updates.js';
 import type { StreamView } from './stream/stream-view.js';
@@ -47,7 +49,7 @@ export async function rolloutStream(
   const view = showStream();
   const openGroups = handleGroupSignals();
   const trainer = handleTrainerUpdates(view.why);
-  const steering = steerStream(reached?.limits ?? {});
+  const steering = steer('the stream is ending', reached?.limits);
   const history = watchHistory();
 
   // 1. Validate the request, and find what the store has of the stream.
@@ -59,7 +61,16 @@ export async function rolloutStream(
   const parts: StreamParts = { stream, groups, deliveries, trainer };
   view.opened(stream);
   trainer.open(stream, deliveries);
-  steering.open(stream, groups);
+  steering.running(
+    {
+      setMaxInFlight: stream.setMaxInFlight,
+      setLimits: groups.setLimits,
+      // A change of limits is a signal to each group that runs.
+      roomProblem: ({ limits }) =>
+        limits === undefined ? null : roomProblem(workflowInfo(), running().length),
+    },
+    { ...plan, batch_id: plan.stream_id },
+  );
   view.onStop(stream.touch);
 
   // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
@@ -90,7 +101,7 @@ export async function rolloutStream(
   watching.cancel();
   looks.over();
   trainer.close('the stream is stopped; starting its id again continues it');
-  steering.close();
+  steering.closing();
   view.stopping();
   const { consideredCancelled } = CancellationScope.current();
   await CancellationScope.nonCancellable(async () => {

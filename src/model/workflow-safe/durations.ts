@@ -30,7 +30,11 @@ export function toMs(duration: string): number {
   return value;
 }
 
+const USUAL_WAIT = '60s';
 const LONGEST_WAIT = '10m';
+
+/** The time limit of an answer. */
+export const waitMs = ({ wait = USUAL_WAIT }: { wait?: string }): number => toMs(wait);
 
 /** Why a value cannot be the time limit of an answer; null: it can. */
 export function waitProblem(value: unknown): string | null {

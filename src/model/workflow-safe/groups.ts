@@ -1,4 +1,4 @@
-import { toMs, waitProblem } from './durations.js';
+import { waitProblem } from './durations.js';
 import { fieldsProblem, integerProblem } from './fields.js';
 
 /** Update `groups` of a batch: groups that have ended, while others still run. */
@@ -30,16 +30,12 @@ export interface GroupsAnswer extends Omit<GroupFiles, 'file'> {
   done: boolean;
 }
 
-const USUAL_WAIT = '60s';
-
 /** The problem of the input of update `groups`, or null. */
 export const groupsProblem = (input: unknown): string | null =>
   fieldsProblem(input, {
     after: (value) => integerProblem(value, 0),
     wait: waitProblem,
   });
-
-export const waitMs = ({ wait = USUAL_WAIT }: GroupsRequest): number => toMs(wait);
 
 /** Answers per batch: each costs events, and a history has limited room. */
 const MOST_ANSWERS = 200;

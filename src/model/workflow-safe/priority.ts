@@ -7,3 +7,9 @@ export interface TaskPriority {
   /** With twice the weight of others it gets twice as much. */
   fairnessWeight: number;
 }
+
+/** As the request has it. */
+export const shownPriority = (
+  given: TaskPriority | undefined,
+): { priority?: number; share?: number } =>
+  given === undefined ? {} : { priority: given.priorityKey, share: given.fairnessWeight };

@@ -3,7 +3,6 @@ import { ParentClosePolicy, WorkflowIdReusePolicy, startChild } from '@temporali
 import type { RolloutResult } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
-import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { playRollout } from '../play-rollout.js';
 import type { rollout } from '../rollout.js';
@@ -18,6 +17,7 @@ import {
 import { createLimits } from '../steering/rollout-limits.js';
 import { UNSEEN } from '../views/rollout-view.js';
 import type { Member } from './refill.js';
+import type { Run } from './run-rollouts.js';
 
 /** A rollout that runs: a child workflow, or played by this one. */
 export interface RunningMember {
@@ -28,12 +28,11 @@ export interface RunningMember {
   limit: (change: LimitsChange) => Promise<void> | undefined;
 }
 
-interface Starting {
-  num_repeats: number;
+interface Starting extends Pick<
+  Run,
+  'num_repeats' | 'rollout_timeout' | 'heartbeat_timeout_ms' | 'priority'
+> {
   limits: LimitsChange | null;
-  rollout_timeout?: string;
-  heartbeat_timeout_ms?: number;
-  priority?: TaskPriority;
 }
 
 /** As a child workflow, which has these limits from its start. */
@@ -73,7 +72,7 @@ export function playMember(
     onEnded: () => undefined,
     in_slice: true,
     summary: summaryOf(ref, num_repeats),
-    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms }),
+    heartbeat_timeout_ms,
   });
   return {
     result: () => result as Promise<RolloutResult>,

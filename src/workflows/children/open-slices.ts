@@ -10,7 +10,7 @@ import {
 } from '../steering/event-budget.js';
 import { inRounds, limitsSignal, shareSignal } from '../steering/messages.js';
 import { MOST_CHILDREN } from './refill.js';
-import type { Steering } from './run-rollouts.js';
+import type { Steered } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
 
 /** A slice's share of `max_in_flight`, and under `refill` of `max_replacements`; else null. */
@@ -110,7 +110,7 @@ export const limitsTo = (open: OpenSlices) => (change: LimitsChange) =>
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
   replacements === null ? [in_flight] : [in_flight, replacements];
 
-/** As equal as whole rollouts allow. With fewer rollouts than slices, the last slices wait for a share. */
+/** As equal as can be. */
 function sharesOf(whole: number, slices: number): number[] {
   const base = Math.floor(whole / slices);
   const rest = whole % slices;
@@ -118,18 +118,10 @@ function sharesOf(whole: number, slices: number): number[] {
 }
 
 /**
- * Shares of `max_in_flight` for slices of so many rollouts. Equal, unless some would then have more than they can use
- * and others less.
+ * Shares of `max_in_flight` for slices of so many rollouts: as equal as whole rollouts allow, and what one slice cannot use
+ * goes to the others. With fewer rollouts than slices, the last slices wait for a share.
  */
 export function sharesInFlight(whole: number, rollouts: readonly number[]): number[] {
-  const equal = sharesOf(whole, rollouts.length);
-  const of = (i: number): number => equal[i] ?? 0;
-  const fits = rollouts.every((own, i) => own >= of(i)) || rollouts.every((own, i) => own <= of(i));
-  return fits ? equal : filledUp(whole, rollouts);
-}
-
-/** What one slice cannot use goes to the others. */
-export function filledUp(whole: number, rollouts: readonly number[]): number[] {
   const shares = rollouts.map(() => 0);
   let left = whole;
   for (;;) {
@@ -148,7 +140,10 @@ export function filledUp(whole: number, rollouts: readonly number[]): number[] {
 /** Why an update is rejected: the batch's history, or that of a slice, has no room for it. null: it is accepted. */
 export function slicesProblem(
   open: OpenSlices,
-  { limits, batch }: Steering & { batch: Parameters<typeof roomProblem>[0] },
+  {
+    limits,
+    batch,
+  }: Parameters<Steered['roomProblem']>[0] & { batch: Parameters<typeof roomProblem>[0] },
 ): string | null {
   const problem = roomProblem(batch, open.size);
   if (problem !== null || limits === undefined) return problem;

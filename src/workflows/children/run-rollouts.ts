@@ -31,11 +31,11 @@ export interface Run {
   /** How many may run at once, initially. */
   max_in_flight: number;
   /** The limit of one that nobody has opened yet; absent: its opening has it. */
-  rollout_timeout?: string;
+  rollout_timeout?: string | undefined;
   /** The heartbeat timeout of the activities that open them; absent: 10 s. */
-  heartbeat_timeout_ms?: number;
+  heartbeat_timeout_ms?: number | undefined;
   /** The priority of their tasks; absent: that of this workflow. */
-  priority?: TaskPriority;
+  priority?: TaskPriority | undefined;
   onChange: (tally: Tally) => void;
   /** Called once for each row whose group has ended. */
   onEnded: (row: number) => void;
@@ -46,10 +46,19 @@ export interface Run {
   /** How many failed rollouts are replaced by new repeats, initially; null: none, now or later. */
   max_replacements: number | null;
   /** This workflow plays them itself; absent: each is a child workflow. */
-  plays_rollouts?: boolean;
+  plays_rollouts?: boolean | undefined;
 }
 
-export interface RolloutRunner {
+/** What updates of a batch or a stream change. */
+export interface Steered {
+  setMaxInFlight: (maxInFlight: number) => void;
+  /** Applies to running rollouts and to those that start later. */
+  setLimits: (change: LimitsChange) => void;
+  /** Why an update cannot be accepted, since each costs events; null: it can. */
+  roomProblem: (update: { limits?: LimitsChange; max_in_flight?: number }) => string | null;
+}
+
+export interface RolloutRunner extends Steered {
   /**
    * Starts rollouts in input order, replacements first, and none of a group that has enough. Resolves when no rollout
    * runs any more.
@@ -57,19 +66,8 @@ export interface RolloutRunner {
   finished: Promise<void>;
   /** Starts no further rollout and stops those that run. */
   stop: () => void;
-  setMaxInFlight: (maxInFlight: number) => void;
-  /** Applies to running rollouts and to those that start later. */
-  setLimits: (change: LimitsChange) => void;
   /** Row and repeat of each that runs; null: slices run them. */
   running: () => [row: number, repeat: number][] | null;
-  /** Why an update cannot be accepted, since each costs events; null: it can. */
-  roomProblem: (update: Steering) => string | null;
-}
-
-/** One of these. */
-export interface Steering {
-  limits?: LimitsChange;
-  max_in_flight?: number;
 }
 
 export interface RowsRunner extends RolloutRunner {
@@ -87,7 +85,8 @@ export const NO_TALLY: Tally = {
 
 /** Runs the rollouts of some rows. A failed one is data and never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
-  const running = runningRollouts(onValid);
+  /** Those that run, or (null) are being started. */
+  const playing = new Map<Member, RunningMember | null>();
   const tally: Tally = { ...NO_TALLY };
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
@@ -96,13 +95,22 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
   const startInTurn = createStartInTurn();
   const line = queueMembers({ ...run, isOver: groups.hasEnough });
   const whole = watchGroups(line, onEnded);
-  const announce = inRounds(running.limit);
-  const playing = countPlaying(tally, onChange);
+  const announce = inRounds((change: LimitsChange) =>
+    [...playing.values()].map((rollout) => rollout?.limit(change)),
+  );
+  /** Those of one row; absent: all. */
+  const stopPlaying = (row?: number): void => {
+    for (const [member, rollout] of playing)
+      if (row === undefined || row === member.row) rollout?.stop();
+  };
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
     const isOver = (): boolean => stopped || groups.hasEnough(ref.row);
-    playing.begins(member);
+    playing.set(member, null);
+    tally.running += 1;
+    if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
+    onChange({ ...tally });
     try {
       const { given, rollout } =
         run.plays_rollouts === true
@@ -113,13 +121,21 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
             });
       if (isOver()) rollout.stop();
       else if (limits !== null && limits !== given) unawaited(rollout.limit(limits));
-      const result = await running.resultOf(rollout, ref.row);
-      if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
+      playing.set(member, rollout);
+      const result = await rollout.result();
+      playing.delete(member);
+      const isValid = count(tally, result);
+      if (isValid) onValid?.(result);
+      if (isValid && groups.count(ref.row)) stopPlaying(ref.row);
     } catch (error) {
       // Its journal says what ended it. A child that could not even start is closed without a journal.
       if (countFailure(tally, { error, ref, run })) line.failed(member);
     } finally {
-      playing.ends(member, whole.ended);
+      playing.delete(member);
+      tally.running -= 1;
+      tally.done += 1;
+      whole.ended(member.row);
+      onChange({ ...tally });
     }
   };
 
@@ -135,7 +151,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
     finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
     stop: () => {
       stopped = true;
-      running.stop();
+      stopPlaying();
     },
     setMaxInFlight: (now) => {
       max_in_flight = now;
@@ -145,67 +161,10 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       limits = { ...limits, ...change };
       announce(change);
     },
-    running: playing.places,
+    running: () => [...playing.keys()].map(({ row, repeat }) => [row, repeat]),
     // Running rollouts receive limits; `max_in_flight` does not concern them.
     roomProblem: (update) =>
       roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
-  };
-}
-
-/** Who plays, or is about to. */
-function countPlaying(
-  tally: Tally,
-  onChange: Run['onChange'],
-): {
-  begins: (member: Member) => void;
-  ends: (member: Member, ended: (row: number) => void) => void;
-  places: () => [row: number, repeat: number][];
-} {
-  const members = new Set<Member>();
-  return {
-    begins: (member) => {
-      members.add(member);
-      tally.running += 1;
-      if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
-      onChange({ ...tally });
-    },
-    ends: (member, ended) => {
-      members.delete(member);
-      tally.running -= 1;
-      tally.done += 1;
-      ended(member.row);
-      onChange({ ...tally });
-    },
-    places: () => [...members].map(({ row, repeat }) => [row, repeat]),
-  };
-}
-
-interface RunningRollouts {
-  /** Counts it as running until it has ended. */
-  resultOf: (rollout: RunningMember, row: number) => Promise<RolloutResult>;
-  /** Stops those of one row; absent: all. */
-  stop: (row?: number) => void;
-  limit: (change: LimitsChange) => (Promise<void> | undefined)[];
-}
-
-function runningRollouts(onValid: Run['onValid']): RunningRollouts {
-  /** The row of each that runs. */
-  const rows = new Map<RunningMember, number>();
-  return {
-    resultOf: async (rollout, row) => {
-      rows.set(rollout, row);
-      try {
-        const result = await rollout.result();
-        if (isRow(result)) onValid?.(result);
-        return result;
-      } finally {
-        rows.delete(rollout);
-      }
-    },
-    stop: (row) => {
-      for (const [rollout, own] of rows) if (row === undefined || row === own) rollout.stop();
-    },
-    limit: (change) => [...rows.keys()].map((rollout) => rollout.limit(change)),
   };
 }
 
@@ -252,14 +211,11 @@ function count(tally: Tally, result: RolloutResult): boolean {
   tally.turns += result.turn_count;
   tally.tokens += result.total_tokens;
   if (result.dropped === true) addFailure(tally, { ...OVERLONG, example: result.rollout_id });
-  if (!isRow(result)) return false;
+  if (!VALID_STOP_REASONS.has(result.stop_reason) || result.dropped === true) return false;
   tally.valid += 1;
   tally.reward_sum += result.total_reward;
   return true;
 }
-
-const isRow = ({ stop_reason, dropped }: RolloutResult): boolean =>
-  VALID_STOP_REASONS.has(stop_reason) && dropped !== true;
 
 /** Which groups have ended: no member runs, and none will start. */
 interface EndedGroups {

@@ -172,10 +172,8 @@ function startSlice({
         ...(share.replacements !== null && { max_replacements: share.replacements }),
         ...(limits !== null && { limits }),
         rollout_timeout: plan.limits.rollout_timeout,
-        ...(plan.heartbeat_timeout_ms !== undefined && {
-          heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
-        }),
-        ...(plan.plays_rollouts === true && { plays_rollouts: true as const }),
+        heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
+        plays_rollouts: plan.plays_rollouts,
       },
     ],
     workflowId: sliceId(batch_id, part),

@@ -1,7 +1,7 @@
 import type { defineUpdate } from '@temporalio/workflow';
 import { condition, setHandler } from '@temporalio/workflow';
 import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
-import { failWith, failureOf } from '../ending.js';
+import { failWith, failureOf, refuse } from '../ending.js';
 import {
   abandonUpdate,
   attachUpdate,
@@ -13,7 +13,6 @@ import {
   sleepUpdate,
   wakeUpdate,
 } from '../steering/messages.js';
-import { refuse } from '../steering/rollout-limits.js';
 
 /** Updates of a policy that change replicas, in their order of arrival. */
 export interface Orders {

@@ -3,9 +3,8 @@ import type { PolicyState, ReplicasUpdate } from '../../activities/contract/poli
 import { nextDrained } from '../../model/workflow-safe/policy.js';
 import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
 import { changeReplicas } from '../activity-options.js';
-import { failWith, failureOf } from '../ending.js';
+import { failWith, failureOf, refuse } from '../ending.js';
 import { replicasUpdates } from '../steering/messages.js';
-import { refuse } from '../steering/rollout-limits.js';
 import { stateOf } from './bring.js';
 import type { ShownPolicy } from './policy-view.js';
 

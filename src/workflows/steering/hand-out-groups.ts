@@ -7,18 +7,13 @@ import {
 } from '@temporalio/workflow';
 import type { BatchPlan } from '../../activities/contract.js';
 import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/groups.js';
-import {
-  groupsAtOnce,
-  groupsProblem,
-  mostGroups,
-  waitMs,
-} from '../../model/workflow-safe/groups.js';
+import { waitMs } from '../../model/workflow-safe/durations.js';
+import { groupsAtOnce, groupsProblem, mostGroups } from '../../model/workflow-safe/groups.js';
 import { foldGroups } from '../activity-options.js';
 import { leavesStopped } from '../children/min-k.js';
-import { failWith, failureOf } from '../ending.js';
+import { failWith, failureOf, refuse } from '../ending.js';
 import { groupsRoomProblem } from './event-budget.js';
 import { groupsUpdate } from './messages.js';
-import { refuse } from './rollout-limits.js';
 
 /** Update `groups` of a batch: groups in the order in which they end. That order never changes. */
 export interface HandOut {

@@ -8,7 +8,7 @@ import { policyId } from '../../model/workflow-safe/policy.js';
 import { BATCH_ID } from '../../model/workflow-safe/rollout-id.js';
 import type { GroupInput } from '../../activities/contract/stream.js';
 import { MOST_CHILDREN } from '../children/refill.js';
-import { isCount } from './signal-checks.js';
+import { hasFields, isCount, maybe } from './signal-checks.js';
 
 /**
  * Any client of the server may start a workflow with any input. Activities check the input that reaches them unread.
@@ -30,19 +30,18 @@ export function checkGroupInput(input: unknown): GroupInput {
   throw refused('expected the input that a stream gives its group; start rolloutStream instead');
 }
 
-function isGroup(input: unknown): input is GroupInput {
-  if (typeof input !== 'object' || input === null) return false;
-  const group = input as Record<keyof GroupInput, unknown>;
-  const { stream_id, num_repeats, max_replacements, limits } = group;
-  return (
-    isBatchId(stream_id) &&
-    [group.group, num_repeats, max_replacements].every(isCount) &&
-    Number(num_repeats) <= MOST_CHILDREN &&
-    (group.filter === null || group.filter === 'zero_variance') &&
-    (limits === undefined || limitsProblem(limits) === null) &&
-    (group.heartbeat_timeout_ms === undefined || isHeartbeat(group.heartbeat_timeout_ms))
-  );
-}
+const isGroup = (input: unknown): input is GroupInput =>
+  hasFields(input, {
+    stream_id: isBatchId,
+    group: isCount,
+    num_repeats: (value) => isCount(value) && value <= MOST_CHILDREN,
+    max_replacements: isCount,
+    filter: (value) => value === null || value === 'zero_variance',
+    limits: maybe(isLimits),
+    heartbeat_timeout_ms: maybe(isHeartbeat),
+  });
+
+const isLimits = (value: unknown): boolean => limitsProblem(value) === null;
 
 /** The same for a policy. Only its previous run may pass on what it has done. */
 export function checkPolicyInput(input: unknown): PolicyInput {
@@ -87,21 +86,21 @@ const refused = (message: string): Error => failWith({ type: 'InvalidBatchReques
 /** Child ids are derived from it, and a value that is no text would end the worker. */
 const isBatchId = (value: unknown): boolean => typeof value === 'string' && BATCH_ID.test(value);
 
-function isSlice(input: unknown): input is SliceInput {
-  if (typeof input !== 'object' || input === null) return false;
-  const slice = input as Record<keyof SliceInput, unknown>;
-  const { first, last, num_repeats, k, limits, max_replacements = 0, rollout_timeout } = slice;
-  const { plays_rollouts = false } = slice;
-  return (
-    isBatchId(slice.batch_id) &&
-    [first, last, num_repeats, slice.max_in_flight, slice.tallies, max_replacements].every(
-      isCount,
-    ) &&
-    (Number(last) - Number(first) + 1) * Number(num_repeats) <= MOST_CHILDREN &&
-    (k === null || isCount(k)) &&
-    (limits === undefined || limitsProblem(limits) === null) &&
-    (rollout_timeout === undefined || limitsProblem({ rollout_timeout }) === null) &&
-    (slice.heartbeat_timeout_ms === undefined || isHeartbeat(slice.heartbeat_timeout_ms)) &&
-    typeof plays_rollouts === 'boolean'
-  );
-}
+const isSlice = (input: unknown): input is SliceInput =>
+  hasFields(input, {
+    batch_id: isBatchId,
+    first: isCount,
+    last: isCount,
+    num_repeats: isCount,
+    max_in_flight: isCount,
+    tallies: isCount,
+    max_replacements: maybe(isCount),
+    k: (value) => value === null || isCount(value),
+    limits: maybe(isLimits),
+    rollout_timeout: maybe((rollout_timeout) => isLimits({ rollout_timeout })),
+    heartbeat_timeout_ms: maybe(isHeartbeat),
+    plays_rollouts: maybe((value) => value === true),
+  }) && rolloutsIn(input as SliceInput) <= MOST_CHILDREN;
+
+const rolloutsIn = ({ first, last, num_repeats }: SliceInput): number =>
+  (last - first + 1) * num_repeats;

@@ -3,7 +3,7 @@ import type { RolloutPlan } from '../../activities/contract.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
-import { failWith } from '../ending.js';
+import { refusal, refuse } from '../ending.js';
 import { announceLimits } from './announce-limits.js';
 import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
@@ -44,89 +44,62 @@ export interface RolloutLimits {
 }
 
 /** `requested`: `rollout_timeout` as far as it is known before there is a plan, which nobody has checked. */
-export function createLimits(
-  { limits: before, started_at }: LimitsSoFar,
-  requested: unknown,
-): RolloutLimits {
-  let changed = before;
+export function createLimits(before: LimitsSoFar, requested: unknown): RolloutLimits {
+  let { limits: changed, started_at } = before;
   let plan: RolloutPlan | null = null;
   let closed = false;
+  let limitTo: (left_ms: number | null) => void = () => undefined;
+  /** What the timer counts; null: there is none, because the activity that opens the rollout watches the time. */
+  let timer_ms: number | null = null;
+  let unserved_since: number | null = null;
   const timeoutMs = (): number | null =>
     rolloutTimeoutMs(changed) ?? (plan && toMs(plan.limits.rollout_timeout));
-  const deadline = createDeadline(started_at, timeoutMs);
+  const deadlineOf = (timeout_ms: number | null): number | null =>
+    timeout_ms === null ? null : started_at + timeout_ms;
+  const setTimer = ({ anyway = false } = {}): void => {
+    const timeout_ms = timeoutMs();
+    if (timeout_ms === null || (timeout_ms === timer_ms && !anyway)) return;
+    timer_ms = timeout_ms;
+    limitTo(leftUntil(started_at + timeout_ms));
+  };
 
   return {
     change: (limits) => {
       if (closed) return;
       changed = { ...changed, ...limits };
-      deadline.move();
+      setTimer();
     },
-    leftMs: () => leftUntil(deadline.after(timeoutMs() ?? requestedMs(requested)) ?? Infinity),
-    spentMs: () => Math.max(0, Date.now() - deadline.startedAt()),
-    onDeadline: deadline.onMoved,
-    unserved: deadline.unserved,
-    mayOpenAgain: (fault, given) =>
-      changed !== given &&
-      (fault === 'TimedOut'
-        ? Date.now() < (deadline.after(timeoutMs()) ?? 0)
-        : fault === 'PromptTooLong'),
-    planned: (now) => {
-      plan = now;
-      deadline.move();
-    },
-    ofTurns: () => turnLimitsOf(changed),
-    changed: () => changed,
-    soFar: () => ({ limits: changed, started_at: deadline.startedAt() }),
-    plan: () => plan,
-    close: () => {
-      closed = true;
-    },
-    isClosed: () => closed,
-  };
-}
-
-interface Deadline {
-  after(timeout_ms: number | null): number | null;
-  startedAt(): number;
-  onMoved: (limitTo: (left_ms: number | null) => void) => void;
-  /** To be called when the timeout may have changed. */
-  move(): void;
-  unserved: (isUnserved: boolean) => void;
-}
-
-/** `timeoutMs`: null while there is no timer, because the activity that opens the rollout watches the time. */
-function createDeadline(started_at: number, timeoutMs: () => number | null): Deadline {
-  let limitTo: (left_ms: number | null) => void = () => undefined;
-  let timer_ms: number | null = null;
-  let unserved_since: number | null = null;
-  const after = (timeout_ms: number | null): number | null =>
-    timeout_ms === null ? null : started_at + timeout_ms;
-  const move = (): void => {
-    const timeout_ms = timeoutMs();
-    if (timeout_ms === null || timeout_ms === timer_ms) return;
-    timer_ms = timeout_ms;
-    limitTo(leftUntil(started_at + timeout_ms));
-  };
-  const moveAnyway = (): void => {
-    timer_ms = null;
-    move();
-  };
-  return {
-    after,
-    startedAt: () => started_at,
-    onMoved: (callback) => {
+    leftMs: () => leftUntil(deadlineOf(timeoutMs() ?? requestedMs(requested)) ?? Infinity),
+    spentMs: () => Math.max(0, Date.now() - started_at),
+    onDeadline: (callback) => {
       limitTo = callback;
-      moveAnyway();
+      setTimer({ anyway: true });
     },
-    move,
     unserved: (isUnserved) => {
       const since = unserved_since;
       unserved_since = isUnserved ? (since ?? Date.now()) : null;
       if (isUnserved && since === null) limitTo(null);
       if (isUnserved || since === null) return;
       started_at += Date.now() - since;
-      moveAnyway();
+      setTimer({ anyway: true });
     },
+    mayOpenAgain: (fault, given) =>
+      changed !== given &&
+      (fault === 'TimedOut'
+        ? Date.now() < (deadlineOf(timeoutMs()) ?? 0)
+        : fault === 'PromptTooLong'),
+    planned: (now) => {
+      plan = now;
+      setTimer();
+    },
+    ofTurns: () => turnLimitsOf(changed),
+    changed: () => changed,
+    soFar: () => ({ limits: changed, started_at }),
+    plan: () => plan,
+    close: () => {
+      closed = true;
+    },
+    isClosed: () => closed,
   };
 }
 
@@ -186,10 +159,3 @@ function requestedMs(rollout_timeout: unknown): number | null {
   const change = { rollout_timeout } as LimitsChange;
   return limitsProblem(change) === null ? rolloutTimeoutMs(change) : null;
 }
-
-/** For validators: `problem` is the problem, or null. */
-export function refuse(problem: string | null): void {
-  if (problem !== null) throw refusal(problem);
-}
-
-export const refusal = (message: string): Error => failWith({ type: 'UpdateRefused', message });

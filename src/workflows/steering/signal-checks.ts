@@ -6,58 +6,63 @@ import type { GroupNews } from '../../activities/contract/stream.js';
  * workflow task again and again, and a wrong number would be waited for.
  */
 
-export function isWaiting(value: unknown): value is Waiting | null {
-  if (value === null) return true;
-  return isObject(value) && isText(value['service']) && isText(value['message']);
-}
+type Check = (value: unknown) => boolean;
+
+/** Whether a value is an object whose fields are what each check wants; it may have others. */
+export const hasFields = (value: unknown, fields: Readonly<Record<string, Check>>): boolean =>
+  isObject(value) && Object.entries(fields).every(([name, check]) => check(value[name]));
+
+/** The field may be absent. */
+export const maybe =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+
+export const isWaiting = (value: unknown): value is Waiting | null =>
+  value === null || hasFields(value, { service: isText, message: isText });
 
 /** How many rollouts a slice may have in flight, and how many it may replace. */
-export function isShare(inFlight: unknown, replacements: unknown): boolean {
-  return isCount(inFlight) && (replacements === undefined || isCount(replacements));
-}
+export const isShare = (inFlight: unknown, replacements: unknown): boolean =>
+  isCount(inFlight) && maybe(isCount)(replacements);
 
-export function isTallyOf(
+export const isTallyOf = (
   value: unknown,
-): value is { first: number; tally: Tally; ended?: number[] } {
-  if (!isObject(value) || !isCount(value['first'])) return false;
-  const { tally, ended = [] } = value;
-  if (!isObject(tally) || !Array.isArray(ended) || !ended.every(isCount)) return false;
-  const { replacements = 0, reward_sum } = tally;
-  const { failures = {} } = tally;
-  return (
-    COUNTS.every((name) => isCount(tally[name])) &&
-    isCount(replacements) &&
-    isNumber(reward_sum) &&
-    isFailures(failures)
-  );
-}
+): value is { first: number; tally: Tally; ended?: number[] } =>
+  hasFields(value, { first: isCount, tally: isTally, ended: maybe(isRows) });
+
+const isRows: Check = (value) => Array.isArray(value) && value.every(isCount);
+
+const isTally: Check = (value) =>
+  hasFields(value, {
+    done: isCount,
+    running: isCount,
+    valid: isCount,
+    turns: isCount,
+    tokens: isCount,
+    reward_sum: Number.isFinite,
+    replacements: maybe(isCount),
+    failures: maybe(isFailures),
+  });
 
 const OUTCOMES: readonly unknown[] = ['complete', 'filtered', 'untrained', 'failed', null];
 
-export function isGroupNews(value: unknown): value is GroupNews {
-  if (!isObject(value) || !isCount(value['group'])) return false;
-  const { outcome, failures = {} } = value;
-  return OUTCOMES.includes(outcome) && isFailures(failures);
-}
+export const isGroupNews = (value: unknown): value is GroupNews =>
+  hasFields(value, {
+    group: isCount,
+    outcome: (outcome) => OUTCOMES.includes(outcome),
+    failures: maybe(isFailures),
+  });
 
-const COUNTS = ['done', 'running', 'valid', 'turns', 'tokens'];
-
-const isFailures = (value: unknown): boolean =>
+const isFailures: Check = (value) =>
   isObject(value) &&
-  Object.values(value).every(
-    (one) =>
-      isObject(one) &&
-      isCount(one['rollouts']) &&
-      isText(one['message']) &&
-      (one['example'] === undefined || isText(one['example'])),
+  Object.values(value).every((one) =>
+    hasFields(one, { rollouts: isCount, message: isText, example: maybe(isText) }),
   );
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null;
 
-const isText = (value: unknown): boolean => typeof value === 'string';
-
-const isNumber = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value);
+const isText: Check = (value) => typeof value === 'string';
 
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;

@@ -38,7 +38,7 @@ export interface StreamGroups {
   /** Ends them without an outcome. */
   stop(groups: readonly number[]): void;
   /** For those that run, in rounds. */
-  setLimits(change: LimitsChange): void;
+  setLimits: (change: LimitsChange) => void;
   /** Returns the news since the last call. */
   news(): GroupNews[];
   hasNews(): boolean;
@@ -250,9 +250,7 @@ async function startGroup(
     max_replacements,
     filter,
     ...(Object.keys(limits).length > 0 && { limits }),
-    ...(plan.heartbeat_timeout_ms !== undefined && {
-      heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
-    }),
+    heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
   };
   return await startChild<typeof rolloutGroup>('rolloutGroup', {
     args: [input],

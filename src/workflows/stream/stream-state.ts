@@ -27,7 +27,7 @@ export interface Stream {
   now(): StreamState;
   pacing(): PacingState;
   settings(): PacingSettings;
-  setMaxInFlight(max_in_flight: number): void;
+  setMaxInFlight: (max_in_flight: number) => void;
   /** A version of the policy's record. */
   served(): Served;
   serves(served: Served): void;
@@ -202,3 +202,19 @@ function factOf(
     },
   };
 }
+
+/** The groups that run. */
+export const runningOf = (stream: Stream): number[] =>
+  stream
+    .pacing()
+    .groups.filter(({ state }) => state === 'running')
+    .map(({ group }) => group);
+
+/** Places of the rollouts of running groups, without replacements. */
+export const membersOf = (stream: Stream): [row: number, repeat: number][] =>
+  runningOf(stream).flatMap((group) =>
+    Array.from({ length: stream.settings().num_repeats }, (_, repeat): [number, number] => [
+      group,
+      repeat,
+    ]),
+  );

@@ -6,11 +6,11 @@ import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import type { Stream } from './stream-state.js';
 import { streamProgressQuery } from '../steering/messages.js';
+import { shownPriority } from '../../model/workflow-safe/priority.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
-import { shownPriority } from '../views/priority.js';
 import { forDisplay, onWaiting, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details. It also handles `stop`. */

@@ -1,17 +1,13 @@
 import { condition, isCancellation, setHandler } from '@temporalio/workflow';
 import type { FailureFacts } from '../../activities/contract.js';
 import type { NextStepAnswer, StepAsked, StepResult } from '../../activities/contract/stream.js';
-import {
-  forgetProblem,
-  stepAskedProblem,
-  stepWaitMs,
-} from '../../model/workflow-safe/stream/asked.js';
+import { waitMs } from '../../model/workflow-safe/durations.js';
+import { forgetProblem, stepAskedProblem } from '../../model/workflow-safe/stream/asked.js';
 import type { Deliveries } from './deliveries.js';
 import type { Stream } from './stream-state.js';
 import { watchServed } from '../activity-options.js';
-import { failWith, failureOf } from '../ending.js';
+import { failWith, failureOf, refuse } from '../ending.js';
 import { forgetUpdate, nextStepUpdate } from '../steering/messages.js';
-import { refuse } from '../steering/rollout-limits.js';
 
 /** Updates `next_step` and `forget` of a stream. */
 export interface TrainerUpdates {
@@ -75,7 +71,7 @@ export function handleTrainerUpdates(whyNot: State['whyNot']): TrainerUpdates {
 }
 
 async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
-  const until = Date.now() + stepWaitMs(asked);
+  const until = Date.now() + waitMs(asked);
   const left = (): number => Math.max(1, until - Date.now());
   await condition(() => state.opened !== null || state.closed !== null, left());
   const { opened, closed } = state;
@@ -96,12 +92,7 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   if (asked.step === stream.pacing().next_step)
     return { ready: false, why: state.closed ?? state.whyNot(stream) };
   const rows = deliveries.rowsOf(asked.step);
-  let isOver = false;
-  const over = (): void => {
-    isOver = true;
-  };
-  rows.then(over, over);
-  if (await condition(() => isOver, left())) {
+  if (await isSettled(rows, left())) {
     const result = await rows;
     checkDelivered(asked, result);
     return { ready: true, ...result };
@@ -130,13 +121,19 @@ async function readRecord(
       unread = `the record of policy ${service} cannot be read: ${failureOf(error).message}`;
     }
   };
-  let isOver = false;
-  const reading = read().finally(() => {
-    isOver = true;
-  });
-  reading.catch(() => undefined);
-  if (await condition(() => isOver, left())) await reading;
+  const reading = read();
+  if (await isSettled(reading, left())) await reading;
   return unread;
+}
+
+/** Whether a promise settles in this time. */
+async function isSettled(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  promise.then(over, over);
+  return await condition(() => isOver, ms);
 }
 
 /** A version that nothing serves any more, or that nobody has published, would make the lag a lie. */

@@ -9,11 +9,11 @@ import type {
 } from '../../activities/contract.js';
 import type { Failures } from '../../model/workflow-safe/failures.js';
 import { mostFrequentText } from '../../model/workflow-safe/failures.js';
+import { shownPriority } from '../../model/workflow-safe/priority.js';
 import { quoted } from '../../platform/plain.js';
 import { batchProgressQuery } from '../steering/messages.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
-import { shownPriority } from './priority.js';
 import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */

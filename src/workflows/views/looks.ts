@@ -44,21 +44,22 @@ export function lookWhileTheyRun(
       pause_ms = pauseAfter(rollouts, Date.now() - runStartTime.getTime());
     }
   };
-  return looks === true ? display(looking, seen) : NO_LOOKS;
+  return display(looks, { looking, seen });
 }
 
 const pauseAfter = ({ took_ms }: RolloutsSeen, age_ms: number): number =>
   Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, took_ms * SHARE_OF_TIME);
 
-const NO_LOOKS: Looking = { over: () => undefined };
-
-/** Looks are only for display, so a failed one affects nothing else. */
-function display(looking: () => Promise<void>, seen: Looks['seen']): Looking {
+/** Looks are only for display, so a failed one affects nothing else. `looks`: absent: there are none. */
+function display(
+  looks: true | undefined,
+  { looking, seen }: Pick<Looks, 'seen'> & { looking: () => Promise<void> },
+): Looking {
   const scope = new CancellationScope();
   const ended = (): void => {
     seen(NOTHING_SEEN);
   };
-  scope.run(looking).then(ended, ended);
+  if (looks) scope.run(looking).then(ended, ended);
   return {
     over: () => {
       scope.cancel();
@@ -98,15 +99,14 @@ export function lookWhileStepsAreAwaited(
       seen(NOTHING_SEEN);
     }
   };
-  return looks === true ? display(looking, seen) : NO_LOOKS;
+  return display(looks, { looking, seen });
 }
 
 /** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */
-export function lookAtItself(seen: Looks['seen']): { over: () => void } {
+export function lookAtItself(seen: Looks['seen']): Looking {
   const { parent, workflowId: batch_id } = workflowInfo();
-  if (parent !== undefined) return NO_LOOKS;
   return lookWhileTheyRun(
-    { batch_id, looks: true, by_hand: true },
+    { batch_id, by_hand: true, ...(parent === undefined && { looks: true }) },
     { seen, running: () => [[0, 0]] },
   );
 }

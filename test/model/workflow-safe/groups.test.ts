@@ -4,15 +4,15 @@ import {
   groupsAtOnce,
   groupsProblem,
   mostGroups,
-  waitMs,
 } from '../../../src/model/workflow-safe/groups.js';
+import { waitMs } from '../../../src/model/workflow-safe/durations.js';
 import { MOST_SLICES } from '../../../src/model/workflow-safe/slices.js';
 
 describe('update groups', () => {
   test('takes a place and a wait of at most ten minutes, each with a default', () => {
     for (const input of [{ after: 0 }, { after: 7, wait: '10m' }, { wait: '1s' }])
       assert.equal(groupsProblem(input), null);
-    assert.equal(waitMs({ after: 0 }), 60_000);
+    assert.equal(waitMs({}), 60_000);
     assert.equal(waitMs({ wait: '2s' }), 2000);
   });
 

@@ -1,0 +1,79 @@
+import { condition, setHandler } from '@temporalio/workflow';
+import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
+import type { Steered } from '../children/run-rollouts.js';
+import { refusal, refuse } from '../ending.js';
+import { announceLimits } from './announce-limits.js';
+import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
+
+/** Updates `set_max_in_flight` and `set_limits` of a batch or a stream. */
+export interface Steering {
+  /** From here on they are answered: `limits` are those of the request. */
+  running(steered: Steered, plan: { batch_id: string; limits: Limits }): void;
+  /** From here on they are rejected. */
+  closing(): void;
+  /** Changed limits. */
+  limits: () => LimitsChange;
+}
+
+type Running = Steered & Parameters<Steering['running']>[1];
+
+/** `over`: why they are rejected at its end. `before`: the limits that an earlier run has changed. */
+export function steer(over: string, before: LimitsChange = {}): Steering {
+  let changed = before;
+  let running: Running | null = null;
+  let closed = false;
+  const isOver = (): Error => refusal(over);
+  const announce = announceLimits({ isClosed: () => closed, refusal: isOver });
+  /** Waits until it is planned. */
+  const steered = async (update: Update): Promise<Running> => {
+    const isPlanning = running === null;
+    await condition(() => running !== null || closed);
+    if (running === null || closed) throw isOver();
+    // The validator had nothing to check this with.
+    if (isPlanning) refuse(running.roomProblem(update));
+    return running;
+  };
+  const check = (problem: string | null, update: Update): void => {
+    if (closed) throw isOver();
+    refuse(problem ?? running?.roomProblem(update) ?? null);
+  };
+  setHandler(
+    setMaxInFlightUpdate,
+    async ({ max_in_flight }) => {
+      (await steered({ max_in_flight })).setMaxInFlight(max_in_flight);
+      return { max_in_flight };
+    },
+    {
+      validator: (input: { max_in_flight: number }) => {
+        check(maxInFlightProblem(input), input);
+      },
+    },
+  );
+  setHandler(
+    setLimitsUpdate,
+    async (limits) => {
+      const { batch_id, ...now } = await steered({ limits });
+      await announce({ batch_id, limits });
+      changed = { ...changed, ...limits };
+      now.setLimits(limits);
+      return { ...now.limits, ...changed };
+    },
+    {
+      validator: (limits: LimitsChange) => {
+        check(limitsProblem(limits), { limits });
+      },
+    },
+  );
+  return {
+    running: (now, plan) => {
+      running = { ...now, ...plan };
+    },
+    closing: () => {
+      closed = true;
+    },
+    limits: () => changed,
+  };
+}
+
+type Update = Parameters<Steered['roomProblem']>[0];
