@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import type { z } from 'zod';
 import type { Row } from '../../src/model/results/row.js';
-import type { StepFact } from '../../src/model/stream/facts.js';
+import type { StoredStep } from '../../src/model/stream/facts.js';
 
 /**
  * The lag of a step, computed again from its rows and the births of its groups, token by token: what the stream says of
@@ -27,7 +26,7 @@ export interface Delivered {
 }
 
 /** Groups of which nobody knows the birth have none. */
-export const birthsOf = ({ delivered = [] }: z.infer<typeof StepFact>): Map<number, number> =>
+export const birthsOf = ({ delivered }: StoredStep): Map<number, number> =>
   new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
 
 /** Throws where a mask is not what its token's age asks for, a masked token trains, or a token is older than its group. */

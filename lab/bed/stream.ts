@@ -15,7 +15,7 @@ import type {
 } from '../../src/activities/contract/stream.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
-import { StepFact } from '../../src/model/stream/facts.js';
+import { StoredStep } from '../../src/model/stream/facts.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
 import type { RecomputedLag } from './recomputed-lag.js';
@@ -39,7 +39,7 @@ export interface StreamToTest {
   progress: () => Promise<StreamProgress>;
   rows: (step: number) => Promise<Row[]>;
   failures: (step: number) => Promise<Row[]>;
-  fact: (step: number) => Promise<z.infer<typeof StepFact>>;
+  fact: (step: number) => Promise<StoredStep>;
   /**
    * The lag of a delivered step, from its rows; null: it has no version. Throws where its metrics or masks say something
    * else. `step` does it, too.
@@ -76,8 +76,8 @@ export function openStreamToTest({
     await client().connection.withDeadline(Date.now() + PATIENCE_MS, () =>
       handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
     );
-  const fact = async (step: number): Promise<z.infer<typeof StepFact>> =>
-    StepFact.parse(JSON.parse(await factText(step)));
+  const fact = async (step: number): Promise<StoredStep> =>
+    StoredStep.parse(JSON.parse(await factText(step)));
   const rows = (step: number): Promise<Row[]> =>
     readRows(path.join(folder(step), 'rollouts.jsonl'));
   let asked = { max_lag: 1, masks: false };
