@@ -136,7 +136,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a group with one valid member is complete',
-    file: 'src/model/workflow-safe/stream/group-outcome.ts',
+    file: 'src/model/workflow-safe/trained-reward.ts',
     find: 'const LEAST_VALID = 2;',
     replace: 'const LEAST_VALID = 1;',
     tests: ['workflow-safe/stream/group-outcome'],

@@ -34,7 +34,7 @@ from .waits import Waits, told, why_silent
 INLINE_BYTES = 2**18
 """Limit of the samples within a request."""
 FOLDER = ".samples"
-"""Below ``inputs_dir``. ``find-inputs.ts`` has the same name."""
+"""Below ``inputs_dir``. ``inputs.ts`` has the same name."""
 ANSWERED_WITHIN = timedelta(minutes=1)
 """Then the worker is asked again. A question that nobody waits for any more does not stay on the server."""
 PART_S = 24 * 3600.0

@@ -62,7 +62,21 @@ export interface Inputs {
   sees: boolean;
 }
 
-export interface BatchPlan {
+/** What the plans of batches and streams have alike. */
+export interface PlayedPlan {
+  /** The priority of its rollouts' tasks. */
+  priority?: TaskPriority;
+  /** The heartbeat timeout of activities that play, before there is a rollout's plan; absent: 10 s. */
+  heartbeat_timeout_ms?: number;
+  /** From the request. */
+  limits: Limits;
+  /** It looks at its rollouts while they run, or while a trainer waits for them; absent: it counts those that have ended. */
+  looks?: true;
+  /** The memo of its workflow: whose it is, and what it plays. */
+  memo?: Record<string, string | string[]>;
+}
+
+export interface BatchPlan extends PlayedPlan {
   batch_id: string;
   /** Rows of the input, after `limit`. */
   samples: number;
@@ -72,12 +86,6 @@ export interface BatchPlan {
   /** How often each slice reports its counts before it ends. */
   tallies: number;
   max_in_flight: number;
-  /** The priority of its rollouts' tasks; absent: an older worker planned the batch. */
-  priority?: TaskPriority;
-  /** The heartbeat timeout of activities that play, before there is a rollout's plan; absent: 10 s. */
-  heartbeat_timeout_ms?: number;
-  /** From the request. */
-  limits: Limits;
   /** A group with `k` valid rollouts stops its other members, and the deadline stops all; null: all are played. */
   min_k: { k: number; deadline_ms: number | null } | null;
   /** Failed rollouts are replaced by new repeats; null: they stay failed. */
@@ -88,12 +96,8 @@ export interface BatchPlan {
   min_valid?: number;
   /** Whether the batch existed before, so that its journals are continued. */
   continued: boolean;
-  /** The batch looks at its rollouts while they run; absent: it counts only those that have ended. */
-  looks?: true;
   /** Slices play their rollouts themselves, also a single one; absent: each rollout has a workflow. */
   plays_rollouts?: true;
-  /** The memo of its workflow: whose it is, and what it plays; absent: an older worker planned the batch. */
-  memo?: Record<string, string | string[]>;
 }
 
 export interface LookAtRollouts {
@@ -173,11 +177,11 @@ export interface TurnProgress {
   /** The journal has this end. */
   ended: StopReason | null;
   /** `_ng_attempt_index` of an agent's last run. */
-  attempt?: number;
+  attempt?: number | undefined;
   /** Truncated, and the request drops such rollouts: it becomes no row. */
-  dropped?: true;
+  dropped?: true | undefined;
   /** No token of its row trains. */
-  untrained?: true;
+  untrained?: true | undefined;
   /** The end of the last message of the policy or the environment, at most 120 characters. */
   preview: string;
 }
@@ -209,18 +213,13 @@ export interface FinishedRollout extends Unlisted {
 }
 
 /** The result of workflow `rollout`. */
-export interface RolloutResult {
+export interface RolloutResult extends Pick<
+  TurnProgress,
+  'total_reward' | 'total_tokens' | 'attempt' | 'dropped' | 'untrained'
+> {
   rollout_id: string;
   stop_reason: StopReason;
-  total_reward: number;
   turn_count: number;
-  total_tokens: number;
-  /** `_ng_attempt_index` of an agent's last run. */
-  attempt?: number;
-  /** Truncated, and the request drops such rollouts: it becomes no row. */
-  dropped?: true;
-  /** No token of its row trains. */
-  untrained?: true;
 }
 
 export interface CloseBatch {

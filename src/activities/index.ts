@@ -1,4 +1,4 @@
-import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/close-batch.js';
+import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/closing.js';
 import type { AllActivities } from './contract/stream.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
@@ -13,7 +13,7 @@ import { createChangeReplicas, createSurveyReplicas } from './policy/change-repl
 import { createReleaseHolder } from './policy/release-holder.js';
 import { createSleepEngines, createWakeEngines } from './policy/sleep-engines.js';
 import { createUpdateReplica } from './policy/update-replica.js';
-import { createFindInputs } from './plan/find-inputs.js';
+import { createFindInputs } from './plan/inputs.js';
 import { createPlanBatch } from './plan/plan-batch.js';
 import { createLookAtRollouts } from './look/look-at-rollouts.js';
 import { createPlayTurns } from './turn/play-turns.js';

@@ -1,3 +1,4 @@
+import type { Client } from '@temporalio/client';
 import { commonMs } from '../platform/waits/common-clock.js';
 
 /** Every status, by the SDK's name, with which a workflow has ended, in words; RUNNING and PAUSED are open. */
@@ -21,6 +22,19 @@ export interface HasStatus {
 }
 
 export const isOpen = ({ status }: HasStatus): boolean => endOf(status.name) === null;
+
+/** Whether a workflow runs. One that the server does not know runs no more. */
+export async function isRunning(
+  { workflow }: Pick<Client, 'workflow'>,
+  workflowId: string,
+): Promise<boolean> {
+  try {
+    return isOpen(await workflow.getHandle(workflowId).describe());
+  } catch (error) {
+    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
+    throw error;
+  }
+}
 
 /** The same for searches: an older server refuses the name of a status that it does not know. */
 export const OPEN_IN_SEARCHES = 'CloseTime IS NULL';

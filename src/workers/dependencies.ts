@@ -10,7 +10,7 @@ import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
-import { OPEN_IN_SEARCHES, isOpen } from '../temporal/workflow-status.js';
+import { OPEN_IN_SEARCHES, isRunning } from '../temporal/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import { heartbeatMs } from './worker-settings.js';
@@ -119,14 +119,7 @@ export function askTemporal(
     waitOf: async (workflowId) =>
       waitOfDescribed(await client.workflow.getHandle(workflowId).describe(), { client }),
     waitOfQueue: (name) => waitOfQueue(name, { client, ifUsed: true }),
-    isOver: async (workflowId) => {
-      try {
-        return !isOpen(await client.workflow.getHandle(workflowId).describe());
-      } catch (error) {
-        if (error instanceof WorkflowNotFoundError) return true;
-        throw error;
-      }
-    },
+    isOver: async (workflowId) => !(await isRunning(client, workflowId)),
     endOf: (workflowId) => endOf(client, workflowId),
   };
 }

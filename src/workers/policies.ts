@@ -9,7 +9,7 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import { OtherDeployment, oneDeployment } from '../activities/contract/one-deployment.js';
-import { isOpen } from '../temporal/workflow-status.js';
+import { isRunning } from '../temporal/workflow-status.js';
 import type { GenerationPool } from '../activities/dependencies.js';
 import type { PolicyParts } from './controls.js';
 import { keepLooking } from './keep-looking.js';
@@ -46,7 +46,7 @@ export function reachPolicies(
         signal: 'recover',
       });
     },
-    isRunning: (service) => isRunning(client, service),
+    isRunning: (service) => isPolicyRunning(client, service),
   };
 }
 
@@ -58,11 +58,10 @@ function ofDeployment({ connection, options }: Client, taskQueue: string): Clien
   return new Client({ connection, namespace, dataConverter, interceptors: { workflow } });
 }
 
-async function isRunning({ workflow }: Client, service: string): Promise<boolean> {
+async function isPolicyRunning(client: Client, service: string): Promise<boolean> {
   try {
-    return isOpen(await workflow.getHandle(policyId(service)).describe());
+    return await isRunning(client, policyId(service));
   } catch (error) {
-    if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
     if (error instanceof OtherDeployment && !error.isOpen) return false;
     throw error;
   }
@@ -74,7 +73,7 @@ export async function foreignPolicy(
   { service, task_queue }: { service: string; task_queue: string },
 ): Promise<string | null> {
   try {
-    await isRunning(ofDeployment(client, task_queue), service);
+    await isPolicyRunning(ofDeployment(client, task_queue), service);
     return null;
   } catch (error) {
     if (error instanceof OtherDeployment) return error.message;

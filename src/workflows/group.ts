@@ -4,7 +4,7 @@ import {
   getExternalWorkflowHandle,
 } from '@temporalio/workflow';
 import type { GroupInput, GroupNews } from '../activities/contract/stream.js';
-import { groupOutcome } from '../model/workflow-safe/stream/group-outcome.js';
+import { groupOutcome } from '../model/workflow-safe/trained-reward.js';
 import { endGroup } from './activity-options.js';
 import { followParent } from './children/follow-parent.js';
 import { NO_TALLY, runRollouts } from './children/run-rollouts.js';

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Row } from '../../src/model/results/row.js';
 import { tokensByVersion } from '../../src/model/results/summary.js';
-import { versionMetrics } from '../../src/model/results/version-metrics.js';
+import { versionMetrics } from '../../src/model/results/metrics.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 const of = (...all: Record<string, number>[]) => all.map((versions) => summaryOf({ versions }));

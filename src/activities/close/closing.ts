@@ -3,20 +3,32 @@ import { writeJson } from '../../platform/json/kept.js';
 import { arrowRows } from '../../model/results/arrow/rows.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/results/metrics.js';
-import { computeLengths, computeMetrics, isValid } from '../../model/results/metrics.js';
+import {
+  computeLengths,
+  computeMetrics,
+  isValid,
+  versionMetrics,
+} from '../../model/results/metrics.js';
 import { notesOf } from '../../model/results/notes.js';
-import { versionMetrics } from '../../model/results/version-metrics.js';
 import { groupTable } from '../../model/results/group-table.js';
 import { Summary } from '../../model/results/summary.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs, PartWriter } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
-import type { BatchResult, CloseBatch, CloseSlice, Counts } from '../contract.js';
+import type {
+  BatchResult,
+  CloseBatch,
+  CloseSlice,
+  Counts,
+  Activities,
+  FoldGroups,
+} from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { environmentMetrics } from './environment-metrics.js';
 import type { BatchToFold, Place } from './fold-rows.js';
 import { batchToFold, foldRows, rowsOf } from './fold-rows.js';
+import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 
 /**
  * The closing pass. Journals become rows and summary lines, one at a time and in manifest order; summaries become
@@ -38,18 +50,16 @@ export async function closeWhole(
   const parts = slicesOf({ samples, num_repeats: request.num_repeats });
   const closing = { ...batch, outputs, attempt };
   for (const part of parts) await closePart(part, closing);
-  const summaries = await summariesOf(parts, outputs);
-  const notes = notesOf(summaries, request);
-  const result = {
-    ...resultOf(summaries, closing),
-    metrics: {
-      ...metricsOf(summaries, request),
-      ...versionMetrics(summaries, request.policy_version),
-      ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
-    },
-    ...(notes.length > 0 && { notes }),
-  };
-  return await putResult(result, { summaries, outputs });
+  const closed = await joinParts(parts, {
+    ...{ ...closing, environment },
+    besides: (summaries) => ({ metrics: versionMetrics(summaries, request.policy_version) }),
+  });
+  return await putResult(closed, outputs);
+}
+
+interface Closed<T> {
+  result: T;
+  summaries: readonly Summary[];
 }
 
 /**
@@ -57,32 +67,45 @@ export async function closeWhole(
  * stands.
  */
 export async function putResult<T extends BatchResult>(
-  result: T,
-  { summaries, outputs }: { summaries: readonly Summary[]; outputs: BatchOutputs },
+  { result, summaries }: Closed<T>,
+  outputs: BatchOutputs,
 ): Promise<T> {
   await outputs.putGroupTable(groupTable(summaries).map((line) => JSON.stringify(line)));
   return await outputs.putMetrics(result);
 }
 
-/** Joins closed parts. */
-export const summariesOf = async (
+/** Joins closed parts. `besides`: what only a batch's result has, or only a step's. */
+export async function joinParts<T extends { metrics: Metrics; notes?: string[] }>(
   parts: readonly RowRange[],
-  outputs: BatchOutputs,
-): Promise<Summary[]> => (await outputs.join(parts)).map((line) => Summary.parse(JSON.parse(line)));
+  {
+    besides,
+    environment,
+    ...closing
+  }: Closing & Pick<Dependencies, 'environment'> & { besides: (all: readonly Summary[]) => T },
+): Promise<Closed<BatchResult & Omit<T, keyof BatchResult>>> {
+  const { input, request, outputs, attempt } = closing;
+  const lines = await outputs.join(parts);
+  const summaries = lines.map((line) => Summary.parse(JSON.parse(line)));
+  const { metrics, notes: own = [], ...more } = besides(summaries);
+  const notes = [...own, ...notesOf(summaries, request)];
+  const result = {
+    schema_version: 1 as const,
+    batch_id: input.batch_id,
+    counts: countsOf(summaries),
+    files: outputs.files,
+    metadata: request.metadata,
+    metrics: {
+      ...metricsOf(summaries, request),
+      ...metrics,
+      ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
+    },
+    ...more,
+    ...(notes.length > 0 && { notes }),
+  };
+  return { result, summaries };
+}
 
-/** The result without its metrics. */
-export const resultOf = (
-  summaries: readonly Summary[],
-  { input, request, outputs }: Pick<Closing, 'input' | 'request' | 'outputs'>,
-): Omit<BatchResult, 'metrics'> => ({
-  schema_version: 1,
-  batch_id: input.batch_id,
-  counts: countsOf(summaries),
-  files: outputs.files,
-  metadata: request.metadata,
-});
-
-export const metricsOf = (
+const metricsOf = (
   summaries: readonly Summary[],
   { semantics, overlong: rule, completion }: BatchToFold['request'],
 ): Metrics => ({
@@ -191,4 +214,44 @@ function countsOf(summaries: readonly Summary[]): Counts {
   };
   for (const { stop_reason } of summaries) counts[COUNTED_AS[stop_reason as StopReason]] += 1;
   return counts;
+}
+
+export const createCloseBatch =
+  (dependencies: Dependencies): Activities['closeBatch'] =>
+  (input) =>
+    dependencies.attempt((attempt) => closeWhole(input, { ...dependencies, attempt }));
+
+/** Closes the rows of one slice. */
+export const createCloseSlice =
+  (dependencies: Dependencies): Activities['closeSlice'] =>
+  (input) =>
+    dependencies.attempt((attempt) => closeRows(input, { ...dependencies, attempt }));
+
+export const createFoldGroups =
+  (dependencies: Dependencies): Activities['foldGroups'] =>
+  (input) =>
+    dependencies.attempt((attempt) => foldGroups(input, { ...dependencies, attempt }));
+
+/** Writes the rows of some groups, as the closing pass would, into a file that is put once. */
+async function foldGroups(
+  { from, rows, ...input }: FoldGroups,
+  { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
+): Promise<GroupFiles> {
+  const batch = await batchToFold(input, { store, endOf });
+  const places = { from, to: from + rows.length };
+  try {
+    const lines = () => linesOf(rows, { ...batch, attempt });
+    return await store.outputs(input.batch_id).putGroups(places, lines);
+  } catch (error) {
+    // The store reports a cancellation during a write as its own fault.
+    attempt.signal.throwIfAborted();
+    throw error;
+  }
+}
+
+async function* linesOf(
+  rows: readonly number[],
+  batch: BatchToFold & { attempt: Attempt },
+): AsyncGenerator<string> {
+  for await (const folded of foldRows(rows, batch)) yield writeJson(folded.row);
 }

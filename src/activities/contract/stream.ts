@@ -1,10 +1,9 @@
-import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
-import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Admitted, GroupEnd, OutGroup, StepFact } from '../../model/stream/facts.js';
-import type { Activities, BatchPlan } from '../contract.js';
+import type { Activities, PlayedPlan } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
 
 /** What workflows and activities of a stream exchange. */
@@ -47,27 +46,17 @@ export interface Served {
 }
 
 /** Everything that a stream's workflow needs. */
-export interface StreamPlan {
+export interface StreamPlan extends PlayedPlan {
   stream_id: string;
   /** The service whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
   pacing: PacingSettings;
-  /** The priority of its rollouts' tasks; absent: an older worker planned the stream. */
-  priority?: TaskPriority;
-  /** The heartbeat timeout of activities that play, before there is a rollout's plan; absent: 10 s. */
-  heartbeat_timeout_ms?: number;
-  /** From the request. */
-  limits: Limits;
   filter: 'zero_variance' | null;
   /** How many failed members of one group are replaced. */
   max_replacements: number;
   keep_steps: number | null;
-  /** The folder with a folder for each step; absent: an older worker planned the stream. */
+  /** The folder with a folder for each step. */
   steps_dir?: string;
-  /** It looks at its rollouts while a trainer waits for a step; absent: an older worker planned the stream. */
-  looks?: true;
-  /** As of a batch's plan. */
-  memo?: BatchPlan['memo'];
   /** As the store has it. */
   found: StreamState;
 }

@@ -1,5 +1,7 @@
 import { realpath, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import path from 'node:path';
+import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
 import type { Pieces } from '../../platform/lines.js';
@@ -7,6 +9,9 @@ import { textsOf } from '../../platform/lines.js';
 import { readWhole } from '../../platform/regular-file.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import { createBucket, isRefusal, placeOf } from '../../platform/s3/bucket.js';
+import { parsedAs } from '../../model/unknown-fields.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
 
 /** What requests may name: files below `inputs_dir`, or objects where that is an address of a bucket. */
 
@@ -154,4 +159,40 @@ function faultOfFile(error: unknown): { said: string; passes: boolean } {
 function faultOfObject(error: unknown): { said: string; passes: boolean } {
   const { message } = error as Error;
   return { said: message, passes: message.startsWith('bucket ') && !isRefusal(error) };
+}
+
+const AskedInputs = z.strictObject({
+  token: z
+    .string()
+    .regex(/^[0-9a-f]{32}$/, 'expected 32 hexadecimal digits')
+    .nullable(),
+});
+
+/**
+ * Tells a client where samples are read. A client that can write there proves it by a token: a file of a random name,
+ * which is read here. So a disk that only has the same path, and a file that only its writer may read, are found out
+ * before a large file is written. The worker itself needs no right to write.
+ */
+export function createFindInputs({
+  attempt,
+  deployment: { inputs_dir, sample_bytes },
+}: Pick<Dependencies, 'attempt' | 'deployment'>): Activities['findInputs'] {
+  return (input) =>
+    attempt(async () => {
+      const { token } = parsedAs(AskedInputs, { input });
+      return {
+        inputs_dir,
+        worker: `${process.pid}@${hostname()}`,
+        most_characters: sample_bytes,
+        sees: token !== null && (await reads(token, inputs_dir)),
+      };
+    });
+}
+
+async function reads(token: string, inputsDirectory: string): Promise<boolean> {
+  try {
+    return (await contentBelow(inputsDirectory, tokenFile(token))) === token;
+  } catch {
+    return false;
+  }
 }

@@ -5,7 +5,7 @@ import { priorityOf } from '../../model/priority.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import type { Activities, BatchPlan } from '../contract.js';
+import type { Activities, BatchPlan, PlayedPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
@@ -17,7 +17,7 @@ import { prepareBatch } from './prepare-batch.js';
  * the store. Nothing is written before everything is valid.
  */
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
-  const { attempt, store, storeId, countOpenRollouts } = dependencies;
+  const { attempt, store, countOpenRollouts } = dependencies;
   return (input, options) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
@@ -43,23 +43,43 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         slices,
         tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
-        priority: priorityOf(batch_id, request),
-        heartbeat_timeout_ms: heartbeatFor(
-          dependencies.deployment,
-          Math.min(request.max_in_flight, samples.length * num_repeats),
-        ),
-        limits: limitsOf(request),
+        ...(await playedPlan(batch_id, {
+          request,
+          tasks,
+          in_flight: Math.min(request.max_in_flight, samples.length * num_repeats),
+          dependencies,
+        })),
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),
         logprobs_mode,
         ...(request.min_valid > 0 && { min_valid: request.min_valid }),
         continued: existed && !isAgain,
-        looks: true as const,
-        memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
         ...(!request.rollout_workflows && { plays_rollouts: true as const }),
       };
     });
 }
+
+/** What a stream's plan has as well. `in_flight`: how many rollouts are played at once. */
+export const playedPlan = async (
+  id: string,
+  {
+    request,
+    tasks,
+    in_flight,
+    dependencies: { deployment, storeId },
+  }: {
+    request: Parameters<typeof priorityOf>[1] & Parameters<typeof limitsOf>[0];
+    tasks: string[];
+    in_flight: number;
+    dependencies: Pick<Dependencies, 'deployment' | 'storeId'>;
+  },
+): Promise<PlayedPlan> => ({
+  priority: priorityOf(id, request),
+  heartbeat_timeout_ms: heartbeatFor(deployment, in_flight),
+  limits: limitsOf(request),
+  looks: true,
+  memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
+});
 
 /** What an earlier run has played. Its request and its samples stay, and its rows until the closing pass. */
 async function forgetRollouts(

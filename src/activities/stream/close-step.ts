@@ -2,10 +2,8 @@ import type { DeliveredGroup, StepFact, StoredStep } from '../../model/stream/fa
 import { lagMetrics, overtakenNote } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/results/metrics.js';
-import { notesOf } from '../../model/results/notes.js';
 import type { Attempt } from '../attempt.js';
-import { closePart, metricsOf, putResult, resultOf, summariesOf } from '../close/closing.js';
-import { environmentMetrics } from '../close/environment-metrics.js';
+import { closePart, joinParts, putResult } from '../close/closing.js';
 import type { Replacements } from '../close/fold-rows.js';
 import type { StepResult, StreamActivities } from '../contract/stream.js';
 import type { StepOutputs } from '../../trajectories/trajectory-store.js';
@@ -76,27 +74,22 @@ async function writeStep(
   // By their places in the step, because its groups are not consecutive.
   const part = { first: 0, last: groups.length - 1 };
   await closePart(part, { ...closing, rows: groups });
-  const summaries = await summariesOf([part], outputs);
   const before = await versionBefore(step, facts);
-  const note = overtakenNote(summaries, { ...inStep, versions_per_step, before });
-  const notes = [...(note === null ? [] : [note]), ...notesOf(summaries, request)];
-  const result = {
-    ...resultOf(summaries, closing),
-    metrics: {
-      ...metricsOf(summaries, request),
-      ...lagMetrics(summaries, { version, max_lag }),
-      ...streamMetrics(fact),
-      ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
+  const closed = await joinParts([part], {
+    ...{ ...closing, environment },
+    besides: (summaries) => {
+      const note = overtakenNote(summaries, { ...inStep, versions_per_step, before });
+      if (note !== null) attempt.warn(`${stream_id}: ${note}`);
+      return {
+        metrics: { ...lagMetrics(summaries, { version, max_lag }), ...streamMetrics(fact) },
+        notes: note === null ? [] : [note],
+        ...{ step, version, final },
+      };
     },
-    step,
-    version,
-    final,
-    ...(notes.length > 0 && { notes }),
-  };
+  });
   // Journals of a step that was forgotten meanwhile are gone: what was written is not the step.
   await keptStep({ stream_id, step }, facts);
-  if (note !== null) attempt.warn(`${stream_id}: ${note}`);
-  return await putResult(result, { summaries, outputs });
+  return await putResult(closed, outputs);
 }
 
 /** What was put and is not forgotten. */

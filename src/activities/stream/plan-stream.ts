@@ -1,13 +1,11 @@
 import path from 'node:path';
-import { limitsOf, parseBatchId } from '../../model/batch-request.js';
-import { priorityOf } from '../../model/priority.js';
+import { parseBatchId } from '../../model/batch-request.js';
 import { parsedAs } from '../../model/unknown-fields.js';
 import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
-import { STORE_MEMO, TASKS_MEMO } from '../contract/one-deployment.js';
 import type { Dependencies } from '../dependencies.js';
-import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { restoreLimits } from '../limits/limit-facts.js';
+import { playedPlan } from '../plan/plan-batch.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
 import { findState } from './find-stream.js';
 import { streamFacts } from './stream-facts.js';
@@ -18,7 +16,7 @@ import { servedNow } from './watch-served.js';
  * run continue, and nobody waits for them.
  */
 export function createPlanStream(dependencies: Dependencies): StreamActivities['planStream'] {
-  const { attempt, store, storeId, policy } = dependencies;
+  const { attempt, store, policy } = dependencies;
   return (input) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
@@ -46,15 +44,13 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
           samples: samples.length,
           epochs: stream.epochs,
         },
-        priority: priorityOf(stream_id, stream),
-        heartbeat_timeout_ms: heartbeatFor(dependencies.deployment, stream.max_in_flight),
-        limits: limitsOf(stream),
+        ...(await playedPlan(stream_id, {
+          ...{ request: stream, tasks, in_flight: stream.max_in_flight, dependencies },
+        })),
         filter: stream.filter,
         max_replacements: stream.max_replacements,
         keep_steps: stream.keep_steps,
         steps_dir: stepsDir(stream_id, store),
-        looks: true as const,
-        memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
         found: service === null ? found : await withPolicy(found, { service, dependencies }),
       };
     });

@@ -1,9 +1,10 @@
 import { RULES, type Semantics } from '../semantics.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import { versionOf } from '../workflow-safe/stream/lag.js';
 import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
 import { shapingMetrics } from './agent-metrics.js';
-import { groupsOf, type Summary } from './summary.js';
+import { UNKNOWN, groupsOf, type Summary } from './summary.js';
 import { treeMetrics } from './tree-summary.js';
 import {
   greatest,
@@ -285,5 +286,31 @@ function timeMetrics(valid: readonly Summary[]): Metrics {
     span_s: span,
     turns_per_s: perSecond(sum(valid.map((rollout) => rollout.turns))),
     gen_tokens_per_s: perSecond(sum(valid.map((rollout) => rollout.gen_tokens))),
+  };
+}
+
+/**
+ * Which weights sampled the tokens of a batch's valid rollouts, by the labels of its rows: a policy that moves while the
+ * batch runs mixes them. Nothing if no token has a label. `expected`: the request's `policy_version`.
+ */
+export function versionMetrics(all: readonly Summary[], expected: string | null): Metrics {
+  const counts = all.filter(isValid).map(({ versions = {} }) => versions);
+  const rows = counts.map((versions) => Object.keys(versions)).filter(({ length }) => length > 0);
+  const labels = new Set(rows.flat());
+  labels.delete(UNKNOWN);
+  if (labels.size === 0) return {};
+  const numbers = [...labels].map(versionOf).filter((version) => version !== null);
+  const isOf = (row: readonly string[], label: string | undefined): boolean =>
+    row.length === 1 && row[0] === label && label !== UNKNOWN;
+  return {
+    ...(numbers.length > 0 && {
+      'versions/min': least(numbers),
+      'versions/max': greatest(numbers),
+    }),
+    'versions/one_rate': rate(rows, (row) => isOf(row, row[0])),
+    ...(expected !== null && {
+      'versions/expected_rate': rate(rows, (row) => isOf(row, expected)),
+    }),
+    'versions/unknown': sum(counts.map((versions) => versions[UNKNOWN] ?? 0)),
   };
 }

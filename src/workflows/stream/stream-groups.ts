@@ -90,14 +90,14 @@ export function handleGroupSignals(): (
 
 function groupsOf(
   plan: StreamPlan,
-  { limits, running, inbox: { news, receive } }: Followed & { inbox: Inbox },
+  { limits, running: runningNow, inbox: { news, receive } }: Followed & { inbox: Inbox },
 ): StreamGroups {
   const reach = (group: number): ExternalWorkflowHandle =>
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
   /** Those that this run has started: it sees when they are closed. */
   const children = new Set<number>();
   const setLimits = inRounds((change) =>
-    running().map((group) => reach(group).signal(limitsSignal, change)),
+    runningNow().map((group) => reach(group).signal(limitsSignal, change)),
   );
   const start = async (group: number): Promise<void> => {
     const given = limits();
@@ -116,12 +116,24 @@ function groupsOf(
   };
   const restarts = createRestarts(plan.stream_id, start);
   const look = (groups: readonly number[]): void => {
-    for (const group of groups) lookAt(reach(group), { group, limits, receive });
+    // It has these limits already, so only the signal could fail.
+    for (const group of groups)
+      reach(group)
+        .signal(limitsSignal, limits())
+        .catch(() => {
+          receive({ group, outcome: null });
+        });
+  };
+  const lookLater = async (groups: readonly number[]): Promise<void> => {
+    for (const pause of LOOKS_AT_ADOPTED) {
+      await sleep(pause);
+      look(groups);
+    }
   };
   return {
     start: async (groups) => {
       const adopted = await startAll(groups, start);
-      if (adopted.length > 0) unawaited(lookLater(adopted, look));
+      if (adopted.length > 0) unawaited(lookLater(adopted));
     },
     restart: restarts.start,
     look,
@@ -139,43 +151,18 @@ function groupsOf(
     hasNews: () => news.length > 0,
     ended: async (groups, how) => {
       restarts.drop(groups);
-      await endAll(groups, { how, reach, news });
+      const running = new Set(groups);
+      for (const group of groups) {
+        const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
+        sent.catch(() => running.delete(group));
+      }
+      const isOver = (): boolean => {
+        for (const { group } of news) running.delete(group);
+        return running.size === 0;
+      };
+      await condition(isOver, ENDING);
     },
   };
-}
-
-async function endAll(
-  groups: readonly number[],
-  {
-    how,
-    reach,
-    news,
-  }: {
-    how: 'stop' | 'cancel';
-    reach: (group: number) => ExternalWorkflowHandle;
-    news: readonly GroupNews[];
-  },
-): Promise<void> {
-  const running = new Set(groups);
-  for (const group of groups) {
-    const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
-    sent.catch(() => running.delete(group));
-  }
-  const isOver = (): boolean => {
-    for (const { group } of news) running.delete(group);
-    return running.size === 0;
-  };
-  await condition(isOver, ENDING);
-}
-
-/** It has these limits already, so only the signal could fail. */
-function lookAt(
-  reached: ExternalWorkflowHandle,
-  { group, limits, receive }: { group: number } & Pick<Followed, 'limits'> & Pick<Inbox, 'receive'>,
-): void {
-  reached.signal(limitsSignal, limits()).catch(() => {
-    receive({ group, outcome: null });
-  });
 }
 
 /** Returns those that run already. */
@@ -194,16 +181,6 @@ async function startAll(
   };
   await CancellationScope.nonCancellable(() => Promise.all(groups.map(each)));
   return refused;
-}
-
-async function lookLater(
-  groups: readonly number[],
-  look: (groups: readonly number[]) => void,
-): Promise<void> {
-  for (const pause of LOOKS_AT_ADOPTED) {
-    await sleep(pause);
-    look(groups);
-  }
 }
 
 /** A group is restarted once at a time, and not after it was dropped. */

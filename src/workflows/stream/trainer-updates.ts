@@ -2,7 +2,7 @@ import { condition, isCancellation, setHandler } from '@temporalio/workflow';
 import type { FailureFacts } from '../../activities/contract.js';
 import type { NextStepAnswer, StepAsked, StepResult } from '../../activities/contract/stream.js';
 import { waitMs } from '../../model/workflow-safe/durations.js';
-import { forgetProblem, stepAskedProblem } from '../../model/workflow-safe/stream/asked.js';
+import { forgetProblem, stepAskedProblem } from '../../model/workflow-safe/groups.js';
 import type { Deliveries } from './deliveries.js';
 import type { Stream } from './stream-state.js';
 import { watchServed } from '../activity-options.js';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { groupOutcome } from '../../../../src/model/workflow-safe/stream/group-outcome.js';
+import { groupOutcome } from '../../../../src/model/workflow-safe/trained-reward.js';
 
 const outcomeOf = (rewards: number[], filter: 'zero_variance' | null = 'zero_variance') =>
   groupOutcome(rewards, { num_repeats: 4, filter });
