@@ -52,6 +52,6 @@ export function waitedHowText({ tries, since, rollouts }: Waiting): string {
 export const answerText = ({ service, message }: Waiting): string =>
   message.startsWith(`${service}: `) ? message.slice(service.length + 2) : message;
 
-/** All of it in one text. */
-export const waitingText = (waiting: Waiting): string =>
-  `${waitedForText(waiting)}${waitedHowText(waiting)}: ${answerText(waiting)}`;
+/** All of it in one text. `quote`: how texts of others are quoted. */
+export const waitingText = (waiting: Waiting, quote = (text: string): string => text): string =>
+  `${quote(waitedForText(waiting))}${waitedHowText(waiting)}: ${quote(answerText(waiting))}`;

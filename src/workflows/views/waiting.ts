@@ -1,6 +1,6 @@
 import { setHandler } from '@temporalio/workflow';
 import type { Waiting } from '../../activities/contract.js';
-import { answerText, waitedForText, waitedHowText } from '../../model/workflow-safe/waiting.js';
+import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import { waitingSignal } from '../steering/messages.js';
 import { isCount, isWaiting } from '../steering/signal-checks.js';
@@ -35,4 +35,4 @@ const short = (text: string): string => plainLine(text.slice(0, MOST));
 
 /** For current details, which are Markdown. */
 export const waitingLine = (waiting: Waiting): string =>
-  `Waiting for ${quoted(waitedForText(waiting))}${waitedHowText(waiting)}: ${quoted(answerText(waiting))}`;
+  `Waiting for ${waitingText(waiting, quoted)}`;

@@ -3,32 +3,29 @@
  * at the end and nullable; readers ask by name.
  */
 
-export type ArrowType =
-  | 'utf8'
-  | 'large_utf8'
-  | 'int32'
-  | 'float32'
-  | 'float64'
-  | 'bool'
-  | 'list<int32>'
-  | 'list<uint8>'
-  | 'list<float32>';
-
-interface ArrowColumn {
-  name: string;
-  type: ArrowType;
-  nullable: boolean;
-  description: string;
+/** What a row has of each type. */
+interface Values {
+  utf8: string;
+  large_utf8: string;
+  int32: number;
+  float32: number;
+  float64: number;
+  bool: boolean;
+  'list<int32>': Int32Array;
+  'list<uint8>': Uint8Array;
+  'list<float32>': Float32Array;
 }
+export type ArrowType = keyof Values;
 
-const of = (type: ArrowType, description: string): Omit<ArrowColumn, 'name'> => ({
+const of = <T extends ArrowType>(type: T, description: string) => ({
   type,
-  nullable: false,
+  nullable: false as const,
   description,
 });
-const maybe = (type: ArrowType, description: string): Omit<ArrowColumn, 'name'> => ({
-  ...of(type, description),
-  nullable: true,
+const maybe = <T extends ArrowType>(type: T, description: string) => ({
+  type,
+  nullable: true as const,
+  description,
 });
 
 const COLUMNS = {
@@ -65,7 +62,7 @@ const COLUMNS = {
     'large_utf8',
     'on sequence 0 the JSON of the row without what these columns have: `token_ids` and `generation_logprobs` of its messages are `[start, end)` into `input_ids`, and `logprobs_mode` and `policy_versions` come first; "" on others',
   ),
-} as const satisfies Record<string, Omit<ArrowColumn, 'name'>>;
+};
 
 export type ColumnName = keyof typeof COLUMNS;
 
@@ -75,26 +72,11 @@ export const ARROW_COLUMNS = Object.entries(COLUMNS).map(([name, column]) => ({
 }));
 
 /** A row of the file: one sequence of a rollout. */
-export interface ArrowRow {
-  rollout_id: string;
-  row: number;
-  repeat: number;
-  sequence: number;
-  parent: number | null;
-  fork: number;
-  group: number;
-  step: number | null;
-  total_reward: number;
-  loss_multiplier: number;
-  stop_reason: string;
-  terminated: boolean;
-  truncated: boolean;
-  prompt_tokens: number;
-  sampled_tokens: number;
-  lag_max: number | null;
-  input_ids: Int32Array;
-  loss_mask: Uint8Array;
-  logprobs: Float32Array;
-  versions: Int32Array;
-  rest: string;
-}
+export type ArrowRow = {
+  [Name in ColumnName]: (typeof COLUMNS)[Name] extends {
+    type: infer T extends ArrowType;
+    nullable: infer N;
+  }
+    ? Values[T] | (N extends true ? null : never)
+    : never;
+};

@@ -27,23 +27,8 @@ export function arrowRows(row: Row): [ArrowRow, ...ArrowRow[]] {
   ];
 }
 
-type Common = Pick<
-  ArrowRow,
-  | 'rollout_id'
-  | 'row'
-  | 'repeat'
-  | 'group'
-  | 'step'
-  | 'total_reward'
-  | 'loss_multiplier'
-  | 'stop_reason'
-  | 'terminated'
-  | 'truncated'
-  | 'lag_max'
->;
-
 /** The same for all sequences of a rollout. */
-const commonOf = (row: Row): Common => ({
+const commonOf = (row: Row) => ({
   rollout_id: row.rollout_id,
   row: row.row,
   repeat: row.repeat,
