@@ -5,17 +5,11 @@ import { nearest } from '../platform/nearest.js';
 import type { Problem } from './problems.js';
 import { invalidBatchRequest, problemsOf } from './problems.js';
 
-/**
- * An input that people write, as its schema has it. Throws `InvalidBatchRequest` with all of its problems;
- * `shown`: the schema whose fields they name.
- */
-export function parsedAs<T extends z.ZodType>(
-  schema: T,
-  { input, shown = schema }: { input: unknown; shown?: z.ZodType },
-): z.infer<T> {
+/** An input that people write, as its schema has it. Throws `InvalidBatchRequest` with all of its problems. */
+export function parsedAs<T extends z.ZodType>(schema: T, input: unknown): z.infer<T> {
   const { data, error } = schema.safeParse(input);
   if (error === undefined) return data;
-  throw invalidBatchRequest(problemsWithHints(error, { schema: shown, input }));
+  throw invalidBatchRequest(problemsWithHints(error, { schema, input }));
 }
 
 /** Zod's problems of an input that people write, with the known field that an unknown one probably means. */

@@ -37,7 +37,6 @@ interface Poller {
 interface Reporter {
   workerHeartbeat?: {
     heartbeatTime?: (Time & { nanos?: number | null }) | null;
-    elapsedSinceLastHeartbeat?: Time;
     workerIdentity?: string | null;
   } | null;
 }
@@ -95,8 +94,6 @@ export interface Report {
   process: string;
   /** Differs from report to report; no time to compare with, since it is of the worker's clock. */
   at: string;
-  /** The time between its last two reports, in seconds; 0: this is its first. */
-  every: number;
 }
 
 /**
@@ -118,13 +115,12 @@ export async function reportsOf(
     const question = { namespace, query, pageSize: 1000, nextPageToken };
     const page = await server.listWorkers(question);
     for (const { workerHeartbeat } of page.workersInfo) {
-      const { heartbeatTime, elapsedSinceLastHeartbeat, workerIdentity } = workerHeartbeat ?? {};
+      const { heartbeatTime, workerIdentity } = workerHeartbeat ?? {};
       const process = processOf(workerIdentity ?? '');
       const at = `${secondsOf(heartbeatTime)}.${String(heartbeatTime?.nanos ?? 0).padStart(9, '0')}`;
       const before = reports.get(process);
       // Its workers report together, except for one that has ended alone.
-      if (before === undefined || before.at < at)
-        reports.set(process, { process, at, every: secondsOf(elapsedSinceLastHeartbeat) });
+      if (before === undefined || before.at < at) reports.set(process, { process, at });
     }
     nextPageToken = page.nextPageToken?.length ? page.nextPageToken : null;
   }

@@ -72,7 +72,6 @@ export async function untilEnd<T extends object>(
     return { stop_reason: failure.type === 'TimedOut' ? 'timeout' : 'failed', failure };
   } finally {
     isOver = true;
-    // A history from before has no cancellation of it.
     if (in_slice) limitTo(null);
   }
 }

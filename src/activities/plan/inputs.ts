@@ -179,7 +179,7 @@ export function createFindInputs({
 }: Pick<Dependencies, 'attempt' | 'deployment'>): Activities['findInputs'] {
   return (input) =>
     attempt(async () => {
-      const { token } = parsedAs(AskedInputs, { input });
+      const { token } = parsedAs(AskedInputs, input);
       return {
         inputs_dir,
         worker: `${process.pid}@${hostname()}`,

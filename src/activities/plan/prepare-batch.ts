@@ -34,7 +34,7 @@ export async function prepareBatch(
   { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
   dependencies: Dependencies,
 ): Promise<PreparedBatch> {
-  return await prepareRequest(parsedAs(BatchRequest, { input }), { attempt, dependencies });
+  return await prepareRequest(parsedAs(BatchRequest, input), { attempt, dependencies });
 }
 
 /** The same for a request that parses. */

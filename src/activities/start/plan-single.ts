@@ -9,7 +9,7 @@ import { prepareBatch } from '../plan/prepare-batch.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { requestOf } from '../request-of.js';
 
-export const parseSingle = (input: unknown): SingleRollout => parsedAs(SingleRollout, { input });
+export const parseSingle = (input: unknown): SingleRollout => parsedAs(SingleRollout, input);
 
 /** A rollout that its workflow has begun to finish is opened no more, and neither is its batch. */
 async function checkUnfinished(

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { parseBatchId } from '../../model/batch-request.js';
 import { parsedAs } from '../../model/unknown-fields.js';
-import { StreamRequest, StreamStart, playedAs } from '../../model/stream/stream-request.js';
+import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { restoreLimits } from '../limits/limit-facts.js';
@@ -20,7 +20,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
   return (input) =>
     attempt(async ({ workflow_id, run_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
-      const asked = parsedAs(StreamStart, { input, shown: StreamRequest });
+      const asked = parsedAs(StreamRequest, input);
       const { request, samples, tasks } = await prepareRequest(playedAs(asked), {
         attempt: { signal, warn },
         dependencies,

@@ -70,37 +70,41 @@ export const StreamRequest = z
     ...streamSettings,
   })
   .superRefine(checkSettings)
-  .superRefine(({ groups_per_step, max_lag }, context) => {
-    const groups = groups_per_step * (max_lag + 1);
-    if (groups <= MOST_GROUPS) return;
-    context.addIssue({
-      code: 'custom',
-      path: ['groups_per_step'],
-      message: `expected groups_per_step × (max_lag + 1) of at most ${MOST_GROUPS}, got ${groups_per_step} × ${max_lag + 1} = ${groups}; ask for smaller steps or less lag`,
-    });
-  })
+  .superRefine(checkStream)
   .transform((request) => ({
     ...request,
     max_replacements: request.max_replacements ?? request.num_repeats,
   }));
 export type StreamRequest = z.infer<typeof StreamRequest>;
 
-/** The request of a stream that starts. Streams of earlier versions are in the store, and run on. */
-export const StreamStart = StreamRequest.superRefine(checkStart);
-
-/** What could never deliver, whatever the policy says, or never be continued. */
-function checkStart(
+/** What could never deliver, whatever the policy says, never be continued, or not be passed on to a next run. */
+function checkStream(
   {
     filter,
     num_repeats,
     max_rollout_turns,
     policy_version,
-  }: Pick<StreamRequest, 'filter' | 'num_repeats' | 'max_rollout_turns' | 'policy_version'>,
+    groups_per_step,
+    max_lag,
+  }: {
+    filter: string | null;
+    num_repeats: number;
+    max_rollout_turns: number;
+    policy_version: string | null;
+    groups_per_step: number;
+    max_lag: number;
+  },
   context: z.RefinementCtx,
 ): void {
   const refuse = (field: string, message: string): void => {
     context.addIssue({ code: 'custom', path: [field], message });
   };
+  const groups = groups_per_step * (max_lag + 1);
+  if (groups > MOST_GROUPS)
+    refuse(
+      'groups_per_step',
+      `expected groups_per_step × (max_lag + 1) of at most ${MOST_GROUPS}, got ${groups_per_step} × ${max_lag + 1} = ${groups}; ask for smaller steps or less lag`,
+    );
   if (policy_version !== null)
     refuse(
       'policy_version',

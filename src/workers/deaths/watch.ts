@@ -6,8 +6,6 @@ import { areNeighbours } from '../../platform/process/identity.js';
 export const LOOK_MS = REPORTS_EVERY_S * 1000;
 /** A worker without a report for this long counts as dead: four are missing. */
 const SILENT_MS = 8000;
-/** As many are missing of one that reports less often, as those of older releases do. */
-const MISSING = 4;
 /** One that was wrongly counted as dead is believed in for twice as long, each time. */
 const MOST_PATIENCE_MS = 64_000;
 /** So many care for the others' deaths: the second if the first has not, and so on. */
@@ -83,20 +81,16 @@ export function watchWorkers(own: string): Watch {
 }
 
 function follow(
-  { at, every }: Report,
+  { at }: Report,
   { before, passed_ms }: { before: Followed | undefined; passed_ms: number },
 ): Followed {
-  const least_ms = Math.max(SILENT_MS, every * 1000 * MISSING);
   const alive = { at, silent_ms: 0, isDead: false };
-  if (before === undefined) return { ...alive, patience_ms: least_ms, cameBack: false };
+  if (before === undefined) return { ...alive, patience_ms: SILENT_MS, cameBack: false };
   if (before.at === at) return { ...before, silent_ms: before.silent_ms + passed_ms };
   const { isDead, patience_ms, cameBack } = before;
   return {
     ...alive,
-    patience_ms: Math.max(
-      least_ms,
-      isDead ? Math.min(MOST_PATIENCE_MS, patience_ms * 2) : patience_ms,
-    ),
+    patience_ms: isDead ? Math.min(MOST_PATIENCE_MS, patience_ms * 2) : patience_ms,
     cameBack: cameBack || isDead,
   };
 }

@@ -10,7 +10,6 @@ const far = (name: string) => `${name}@other/run=bbbbbb-0000000${name}`;
 const report = (process: string, at: string | number): Report => ({
   process,
   at: String(at),
-  every: 2,
 });
 
 const look = (
@@ -78,15 +77,6 @@ describe('a worker that other workers watch', () => {
     assert.deepEqual(await look(other, { reports: [report(gone, 2)], ended: [gone] }), [
       { process: gone, ended: true },
     ]);
-  });
-
-  test('that only reports every 10 s, as those of older releases, is not dead sooner than after 40 s', async () => {
-    const watch = watchWorkers(own);
-    const { looks } = await untilDead(watch, {
-      alive: [own],
-      silent: { ...report('12@old', 1), every: 10 },
-    });
-    assert.equal(looks, 1 + 20);
   });
 
   test('and was wrongly counted as dead is believed in for twice as long, and its process is not looked for again', async () => {
