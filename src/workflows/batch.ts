@@ -5,7 +5,7 @@ import { mostFrequentText } from '../model/workflow-safe/failures.js';
 import { closeBatch, planBatch } from './activity-options.js';
 import { showBatch } from './views/batch-view.js';
 import { failWith } from './ending.js';
-import { awaitDeadline, leavesStopped } from './children/min-k.js';
+import { leavesStopped, stopAtDeadline } from './children/min-k.js';
 import { lookWhileTheyRun } from './views/looks.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
@@ -36,7 +36,9 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
   // closing pass.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
   const k = plan.min_k?.k ?? null;
-  const deadline = awaitDeadline(plan);
+  const endDeadline = stopAtDeadline(plan, () => {
+    run.stop();
+  });
   const [rows, ...more] = slices;
   const run =
     rows !== undefined && more.length === 0 && plan.plays_rollouts !== true
@@ -57,12 +59,11 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
         })
       : runSlices({ plan, onResult: view.counted, onEnded: groups.ended });
   view.onStop(run.stop);
-  deadline.onPassed(run.stop);
   steering.running(run, plan);
   const looks = lookWhileTheyRun(plan, { seen: view.seen, running: run.running });
   await run.finished;
   looks.over();
-  deadline.over();
+  endDeadline();
 
   // 3. Close: rows in input order, failures apart, metrics last.
   steering.closing();

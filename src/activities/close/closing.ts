@@ -82,7 +82,7 @@ export async function joinParts<T extends { metrics: Metrics; notes?: string[] }
     environment,
     ...closing
   }: Closing & Pick<Dependencies, 'environment'> & { besides: (all: readonly Summary[]) => T },
-): Promise<Closed<BatchResult & Omit<T, keyof BatchResult>>> {
+): Promise<Closed<BatchResult & Omit<T, 'metrics' | 'notes'>>> {
   const { input, request, outputs, attempt } = closing;
   const lines = await outputs.join(parts);
   const summaries = lines.map((line) => Summary.parse(JSON.parse(line)));

@@ -28,35 +28,19 @@ export function countGroups(k: number | null): Groups {
 export const leavesStopped = (k: number | null): boolean =>
   k !== null && !CancellationScope.current().consideredCancelled;
 
-/** The policy's deadline, counted from when the batch's run begins: a delayed start and a reset take nothing of it. */
-export interface Deadline {
-  /** Sets what to do when it passes. */
-  onPassed(stop: () => void): void;
-  /** All rollouts have ended, so the deadline no longer matters. */
-  over(): void;
-}
-
-export function awaitDeadline({ min_k }: Pick<BatchPlan, 'min_k'>): Deadline {
-  let passed = false;
-  let stop = (): void => undefined;
+/**
+ * The policy's deadline, counted from when the batch's run begins: a delayed start and a reset take nothing of it. Returns
+ * a function that ends it, for when all rollouts have ended.
+ */
+export function stopAtDeadline({ min_k }: Pick<BatchPlan, 'min_k'>, stop: () => void): () => void {
   const waiting = new CancellationScope();
   if (min_k?.deadline_ms != null) {
     const deadline = workflowInfo().runStartTime.getTime() + min_k.deadline_ms;
     const wait = (): Promise<void> =>
       sleep(Math.max(1, deadline - Date.now()), { summary: 'completion.deadline' });
-    const pass = (): void => {
-      passed = true;
-      stop();
-    };
-    waiting.run(wait).then(pass, () => undefined);
+    waiting.run(wait).then(stop, () => undefined);
   }
-  return {
-    onPassed: (callback) => {
-      stop = callback;
-      if (passed) stop();
-    },
-    over: () => {
-      waiting.cancel();
-    },
+  return () => {
+    waiting.cancel();
   };
 }
