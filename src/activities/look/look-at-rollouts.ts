@@ -41,7 +41,7 @@ export function createLookAtRollouts({
   Dependencies,
   'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
 >): Activities['lookAtRollouts'] {
-  return ({ batch_id, running, in_groups = false, by_hand = false }) =>
+  return ({ batch_id, running: places, in_groups = false, by_hand = false }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
       const request = await store.findRequest(batch_id);
@@ -50,9 +50,12 @@ export function createLookAtRollouts({
       const totals = { turns: 0, tokens: 0 };
       const ended: Ended = { valid: 0, reward_sum: 0 };
       const waits: Waits[] = [];
-      const journals = in_groups ? placesOf(running) : await store.listJournals(batch_id);
-      const runs = whichRun(running);
-      const slices = running === undefined ? await slicesIn(batch_id, { request, store }) : [];
+      // The workflow says which rollouts run, unless it has slices. Else a journal without an end may be that of one that was
+      // terminated or deleted.
+      const running = places?.map(([row, repeat]): Place => ({ row, repeat })) ?? null;
+      const journals = in_groups ? (running ?? []) : await store.listJournals(batch_id);
+      const runs = running && placeKeys(running);
+      const slices = running === null ? await slicesIn(batch_id, { request, store }) : [];
       const all = running ?? placesIn(slices, request?.num_repeats);
       const seen: Quiet[] = [];
       for (const place of journals) {
@@ -62,12 +65,13 @@ export function createLookAtRollouts({
         for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
         totals.turns += standing.turns;
         totals.tokens += standing.tokens + openTokens(standing);
-        if (isMember(place, request)) countEnded(ended, standing);
-        if (!runs(place)) continue;
+        // Another repeat replaces one that failed, and a later run may not play it.
+        if (place.repeat < (request?.num_repeats ?? 0)) countEnded(ended, standing);
+        if (runs?.has(placeKey(place)) === false) continue;
         const waiting = await waitingAt(standing, { ref, service, store });
         if (waiting !== null) waits.push({ ref, waiting });
         // One that has ended is over, unless it is known to run still.
-        const mayRun = standing.ended === null || running !== undefined;
+        const mayRun = standing.ended === null || running !== null;
         seen.push({ place, moved_at: standing.moved_at ?? 0, mayRun });
       }
       const asked = (place: Place): string[] => {
@@ -81,19 +85,13 @@ export function createLookAtRollouts({
       const quiet = quietOf(withoutJournal(all, journals), seen);
       const told = await waitOfQuiet(quiet, { waitOf, asked });
       const took_ms = Math.ceil(performance.now() - began);
+      const isKnown = running !== null || !has_workflows;
       const waiting =
         told !== null && isUnwritten(told)
           ? told
-          : await withReason(
-              mostCommonWait(
-                await ofOpen(waits, { isKnown: running !== undefined || !has_workflows, isOver }),
-              ),
-              {
-                told,
-                service,
-                policy,
-              },
-            );
+          : await withReason(mostCommonWait(await ofOpen(waits, { isKnown, isOver })), {
+              ...{ told, service, policy },
+            });
       // Whether a truncated one is dropped only its whole journal says.
       const isCounted = request !== null && !in_groups && request.overlong !== 'drop';
       return { ...totals, ...(isCounted && { ended }), waiting, took_ms };
@@ -107,24 +105,9 @@ interface Quiet {
   mayRun: boolean;
 }
 
-type RunningPlaces = Parameters<Activities['lookAtRollouts']>[0]['running'];
-
-const placesOf = (running: RunningPlaces = []): Place[] =>
-  running.map(([row, repeat]) => ({ row, repeat }));
-
-/** The workflow says which rollouts run; a journal without an end may be that of one that was terminated or deleted. */
-function whichRun(running: RunningPlaces): (place: Place) => boolean {
-  if (running === undefined) return () => true;
-  const places = new Set(running.map(([row, repeat]) => placeKey({ row, repeat })));
-  return (place) => places.has(placeKey(place));
-}
-
 type Place = Pick<RolloutRef, 'row' | 'repeat'>;
 const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
-
-/** Whether the batch itself has it: another repeat replaces one that failed, and a later run may not play it. */
-const isMember = ({ repeat }: Place, request: StoredRequest | null): boolean =>
-  request !== null && repeat < request.num_repeats;
+const placeKeys = (places: readonly Place[]): ReadonlySet<string> => new Set(places.map(placeKey));
 
 /** A valid end stays, whoever opens the rollout. */
 function countEnded(counts: Ended, { ended, total_reward }: Standing): void {
@@ -153,25 +136,18 @@ async function ofOpen(
 }
 
 /** All of a batch of slices, in the order in which each slice starts them; of one that is not there, its first. */
-function* placesIn(
-  slices: readonly RowRange[],
-  num_repeats = 1,
-): Generator<[row: number, repeat: number]> {
-  if (slices.length === 0) yield [0, 0];
+function* placesIn(slices: readonly RowRange[], num_repeats = 1): Generator<Place> {
+  if (slices.length === 0) yield { row: 0, repeat: 0 };
   for (const { first, last } of slices)
     for (let row = first; row <= last; row++)
-      for (let repeat = 0; repeat < num_repeats; repeat++) yield [row, repeat];
+      for (let repeat = 0; repeat < num_repeats; repeat++) yield { row, repeat };
 }
 
 /** The first that runs, or is the next to run, and has no journal yet. */
-function withoutJournal(
-  all: Iterable<[row: number, repeat: number]>,
-  journals: readonly Place[],
-): Quiet | null {
-  const begun = new Set(journals.map(placeKey));
-  for (const [row, repeat] of all)
-    if (!begun.has(placeKey({ row, repeat })))
-      return { place: { row, repeat }, moved_at: 0, mayRun: true };
+function withoutJournal(all: Iterable<Place>, journals: readonly Place[]): Quiet | null {
+  const begun = placeKeys(journals);
+  for (const place of all)
+    if (!begun.has(placeKey(place))) return { place, moved_at: 0, mayRun: true };
   return null;
 }
 
