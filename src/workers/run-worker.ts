@@ -1,12 +1,10 @@
 import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
-import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { dataConverter } from '../activities/contract/data-converter.js';
 import { createActivities } from '../activities/index.js';
-import type { Gateway } from '../gateway/agent-session.js';
 import { describeError } from '../platform/errors.js';
 import type { StoreIds } from '../trajectories/trajectory-store.js';
 import { REPORTS_EVERY_S } from '../temporal/pollers.js';
@@ -14,7 +12,6 @@ import { orAborted } from '../platform/waits/abort.js';
 import { COMPARE_EVERY_MS, compareClocks } from './compare-clocks.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
-import type { Connected } from './connect.js';
 import { connect, keepConnection } from './connect.js';
 import { reachDeployed } from './deaths/deployed.js';
 import { openGateway } from './gateway.js';
@@ -28,11 +25,8 @@ import { findOtherStores, keepOneStore, waitForOneStore, writesResults } from '.
 import { RAISE_LIMIT, cutByOpenFiles } from './open-files.js';
 import type { Parts } from './parts.js';
 import { createParts, probeParts } from './parts.js';
-import type { PolicyWorkflows } from './policies.js';
 import { foreignPolicy, keepPolicies, reachPolicies } from './policies.js';
-import type { KnownAttributes } from './search-attributes.js';
 import { keepAttributes, knowAttributes } from './search-attributes.js';
-import type { StuckWorkflows } from './stuck.js';
 import { keepUnstuck, reachStuck } from './stuck.js';
 import { createWorkers } from './worker.js';
 
@@ -110,23 +104,11 @@ async function runParts(
   log.info('worker stopped');
 }
 
-/** null if the wait for a server was ended. */
+/** null if the wait for a server was ended. `gateway`: null: no programs run here. */
 async function startWorkers(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
-): Promise<{
-  connected: Connected;
-  /** null: no programs run here. */
-  gateway: Gateway | null;
-  policies: PolicyWorkflows;
-  stuck: StuckWorkflows;
-  /** Ends the looks after other workers. */
-  endDeaths: () => void;
-  /** Workers of the same queues with other stores. */
-  lookForOthers: () => Promise<OtherStore[]>;
-  attributes: KnownAttributes;
-  workers: Worker[];
-} | null> {
+) {
   const say = (line: string): void => {
     log.warn(line);
   };
