@@ -3,6 +3,7 @@ import { ParentClosePolicy, WorkflowIdReusePolicy, startChild } from '@temporali
 import type { RolloutResult } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { playRollout } from '../play-rollout.js';
 import type { rollout } from '../rollout.js';
@@ -17,7 +18,6 @@ import {
 import { createLimits } from '../steering/rollout-limits.js';
 import { UNSEEN } from '../views/rollout-view.js';
 import type { Member } from './refill.js';
-import type { Run } from './run-rollouts.js';
 
 /** A rollout that runs: a child workflow, or played by this one. */
 export interface RunningMember {
@@ -28,10 +28,18 @@ export interface RunningMember {
   limit: (change: LimitsChange) => Promise<void> | undefined;
 }
 
-interface Starting extends Pick<
-  Run,
-  'num_repeats' | 'rollout_timeout' | 'heartbeat_timeout_ms' | 'priority'
-> {
+/** What all rollouts of a run are started with. */
+export interface Starts {
+  num_repeats: number;
+  /** The limit of one that nobody has opened yet; absent: its opening has it. */
+  rollout_timeout?: string | undefined;
+  /** The heartbeat timeout of the activities that open them; absent: 10 s. */
+  heartbeat_timeout_ms?: number | undefined;
+  /** The priority of their tasks; absent: that of this workflow. */
+  priority?: TaskPriority | undefined;
+}
+
+interface Starting extends Starts {
   limits: LimitsChange | null;
 }
 

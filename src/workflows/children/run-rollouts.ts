@@ -12,30 +12,22 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { OVERLONG, oneFailure, sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
-import type { TaskPriority } from '../../model/workflow-safe/priority.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
 import { inRounds, unawaited } from '../steering/messages.js';
-import type { RunningMember } from './members.js';
+import type { RunningMember, Starts } from './members.js';
 import { playMember, startMember } from './members.js';
 import { countGroups } from './min-k.js';
 import type { Member, MemberQueue } from './refill.js';
 import { queueMembers } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
 
-export interface Run {
+export interface Run extends Starts {
   batch_id: string;
   rows: RowRange;
-  num_repeats: number;
   /** How many may run at once, initially. */
   max_in_flight: number;
-  /** The limit of one that nobody has opened yet; absent: its opening has it. */
-  rollout_timeout?: string | undefined;
-  /** The heartbeat timeout of the activities that open them; absent: 10 s. */
-  heartbeat_timeout_ms?: number | undefined;
-  /** The priority of their tasks; absent: that of this workflow. */
-  priority?: TaskPriority | undefined;
   onChange: (tally: Tally) => void;
   /** Called once for each row whose group has ended. */
   onEnded: (row: number) => void;
