@@ -15,7 +15,7 @@ import type { PolicyRecord } from '../model/policy/record.js';
  */
 
 /** One turn's request. Every sampling parameter is explicit, so that no server default changes a distribution. */
-export interface GenerationRequest {
+export interface GenerationRequest extends AsSet {
   /** The whole context: the concatenated `token_ids` of the message log. */
   prompt_ids: readonly number[];
   /** The pictures that some of these ids stand for, in order; absent: none. */
@@ -26,27 +26,14 @@ export interface GenerationRequest {
   /** At least 1. The caller has already applied `max_seq_len`. */
   max_tokens: number;
   temperature: number;
-  top_p: number;
-  /** -1 switches it off. */
-  top_k: number;
-  min_p: number;
-  repetition_penalty: number;
-  presence_penalty: number;
-  frequency_penalty: number;
   /** At most `max_tokens`. */
   min_tokens: number;
-  ignore_eos: boolean;
-  bad_words: readonly string[];
-  structured_outputs: GenerationSettings['structured_outputs'];
   /** 32-bit; null sends none. */
   seed: number | null;
   stop_strings: readonly string[];
-  stop_token_ids: readonly number[];
   logprobs: boolean;
   /** Texts have special tokens. Absent: they have none. */
   shows_special_tokens?: true;
-  /** How many of the likeliest ids to return per token; only with `logprobs`. */
-  top_logprobs: number;
   /** Unique per attempt: `<rollout_id>.<turn>.<writer>`. */
   request_id: string;
   /** Separates the prefix caches of different weights; absent: nothing is published. */
@@ -54,6 +41,22 @@ export interface GenerationRequest {
   /** The rollout id: affinity for routers, and a key for the server's log. */
   session_id: string;
 }
+
+/** What a request takes from its batch as it is. */
+type AsSet = Pick<
+  GenerationSettings,
+  | 'top_p'
+  | 'top_k'
+  | 'min_p'
+  | 'repetition_penalty'
+  | 'presence_penalty'
+  | 'frequency_penalty'
+  | 'ignore_eos'
+  | 'bad_words'
+  | 'structured_outputs'
+  | 'stop_token_ids'
+  | 'top_logprobs'
+>;
 
 /** What a stream added, each token of it where the engine counted it. `logprobs` is as long as `token_ids`, or empty if none were requested. */
 export interface Delta {

@@ -55,27 +55,26 @@ export async function resumeGeneration(
 ): Promise<Resumed | Exit> {
   const { request, inherited, finish, eos_ids } = seam;
   const ids = [...inherited];
-  const texts = textsOf(ids, { seam, context });
-  const { decode, textOf, stopIn } = texts;
+  const answer = answerOf(ids, { ...seam, ...context });
 
   // 1. It may have been over already: only the last line is missing, or the end was lost with the stream.
-  const decoded = await decode(ids.length);
+  const decoded = await answer.decode(ids.length);
   const isClean = endsInCharacter(decoded);
-  const text = isClean ? decoded : await textOf(ids.length);
+  const text = isClean ? decoded : await answer.textOf(ids.length);
   const { stop_token_ids, max_tokens: room } = request;
-  if ((await stopIn(text, ids.length)) !== null)
-    return await cutAtStop(NO_TIME, { ...texts, from: 0, count: ids.length });
+  if ((await answer.stopIn(text, ids.length)) !== null)
+    return await answer.cutAtStop(NO_TIME, { from: 0, count: ids.length });
   if (finish !== null && isStoppedBy(finish, request))
     throw await withoutItsStop(finish, { ids, context });
   const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids: eos_ids(), room });
-  if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
+  if (over !== null) return await answer.whole({ ...over, ...NO_TIME });
 
   // 2. Continue until the engine ends it or the text contains a stop string.
-  const streamed = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
+  const streamed = await goOn(seam, { ...context, ids, answer, isClean });
   if (typeof streamed === 'string') return streamed;
   const { end, stopped_at } = streamed;
-  if (stopped_at === null) return await whole(end, { ids, textOf });
-  return await cutAtStop(end, { ...texts, from: inherited.length, count: stopped_at });
+  if (stopped_at === null) return await answer.whole(end);
+  return await answer.cutAtStop(end, { from: inherited.length, count: stopped_at });
 }
 
 interface Undisturbed {
@@ -102,13 +101,12 @@ export async function checkStop(
   const shown = findStop(text, request);
   if (!isStopped && shown === null) return end;
   if (isStopped && shown?.end === text.length && isCompletedBy(last, { text, request })) return end;
-  const texts = textsOf(ids, { seam, context });
-  const { textOf, stopIn } = texts;
-  if ((await stopIn(await textOf(ids.length), ids.length)) === null) {
+  const answer = answerOf(ids, { ...seam, ...context });
+  if ((await answer.stopIn(await answer.textOf(ids.length), ids.length)) === null) {
     if (isStopped) throw await withoutItsStop(end, { ids, context });
     return end;
   }
-  const cut = await cutAtStop(end, { ...texts, from: 0, count: ids.length });
+  const cut = await answer.cutAtStop(end, { from: 0, count: ids.length });
   // The stream's own text has the special tokens that the request asks for, whatever the decoder writes.
   const isSame = cut.token_count === ids.length && shown?.end === text.length;
   return isSame ? { ...cut, content: text } : cut;
@@ -137,18 +135,20 @@ const NO_TIME = { queue_s: 0, generate_s: 0 };
 
 const KNOWN_TEXTS = 4;
 
+type Answer = ReturnType<typeof answerOf>;
+
 /** What the turn's tokens so far say. `ids` may grow. */
-function textsOf(
+function answerOf(
   ids: readonly number[],
-  { seam, context }: { seam: Seam; context: Pick<ResumeContext, 'service' | 'signal' | 'said'> },
-): Texts {
-  const { request, special_tokens } = seam;
+  { request, special_tokens, service, signal, said }: Seam & ResumeContext,
+) {
+  const { model, stop_strings, min_tokens } = request;
   const known = new Map<number, Promise<string>>();
-  const ask: TextOf = async (count) => {
-    const given = { model: request.model, token_ids: ids.slice(0, count) };
-    return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
+  const ask = async (count: number): Promise<string> => {
+    const given = { model, token_ids: ids.slice(0, count) };
+    return withoutSpecials(await service.detokenize(given, signal), special_tokens);
   };
-  const decode: TextOf = async (count) => {
+  const decode = async (count: number): Promise<string> => {
     if (count === 0) return '';
     const text = known.get(count) ?? ask(count);
     known.set(count, text);
@@ -159,67 +159,51 @@ function textsOf(
     }
     return await text;
   };
-  const textOf: TextOf = (count) => shownText(decode, count);
-  return { decode, textOf, stopIn: stopFinder(request, textOf), said: context.said };
-}
-
-interface Texts extends Pick<Call, 'said'> {
-  decode: TextOf;
-  textOf: TextOf;
-  stopIn: StopIn;
-}
-
-/** The text of the turn's first tokens, as an engine shows it. */
-type TextOf = (count: number) => Promise<string>;
-
-/** The stop string in the text of the first `count` tokens. */
-type StopIn = (text: string, count: number) => Promise<ReturnType<typeof findStop>>;
-
-const stopFinder =
-  ({ stop_strings, min_tokens }: GenerationRequest, textOf: TextOf): StopIn =>
-  async (text, count) => {
+  /** The text of the turn's first tokens, as an engine shows it. */
+  const textOf = (count: number): Promise<string> => shownText(decode, count);
+  /** The stop string in the text of the first `count` tokens. */
+  const stopIn = async (text: string, count: number): Promise<ReturnType<typeof findStop>> => {
     if (stop_strings.length === 0 || count <= min_tokens) return null;
     const behind = min_tokens === 0 ? 0 : (await textOf(min_tokens)).length;
     return findStop(text, { stop_strings, behind });
   };
-
-/** Content is the text of all tokens except an end of sequence. A stop token stays. */
-async function whole(
-  end: GenerationEnd,
-  { ids, textOf }: { ids: readonly number[]; textOf: TextOf },
-): Promise<Resumed> {
-  const endsInEos = end.finish_reason === 'stop' && end.stop_reason === null;
-  const shown = Math.max(0, endsInEos ? ids.length - 1 : ids.length);
-  return { ...end, content: await textOf(shown), token_count: ids.length };
-}
-
-/**
- * Ends as a single request would have: with the token that completes the stop string, and the text right after it. What
- * is said behind it stays.
- */
-async function cutAtStop(
-  { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
-  { textOf, stopIn, said, from, count }: Texts & { from: number; count: number },
-): Promise<Resumed> {
-  let token_count = await firstCountThat(async (n) => (await stopIn(await textOf(n), n)) !== null, {
-    from,
-    count,
-  });
-  const text = await textOf(token_count);
-  const { stop, end } = (await stopIn(text, token_count)) ?? { stop: null, end: text.length };
-  let content = text.slice(0, end);
-  while (said() > token_count) {
-    token_count = said();
-    content = await textOf(token_count);
-  }
-  return { finish_reason: 'stop', stop_reason: stop, queue_s, generate_s, content, token_count };
+  return {
+    decode,
+    textOf,
+    stopIn,
+    /** Content is the text of all tokens except an end of sequence. A stop token stays. */
+    whole: async (end: GenerationEnd): Promise<Resumed> => {
+      const endsInEos = end.finish_reason === 'stop' && end.stop_reason === null;
+      const shown = Math.max(0, endsInEos ? ids.length - 1 : ids.length);
+      return { ...end, content: await textOf(shown), token_count: ids.length };
+    },
+    /**
+     * Ends as a single request would have: with the token that completes the stop string, and the text right after it.
+     * What is said behind it stays.
+     */
+    cutAtStop: async (
+      { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
+      among: { from: number; count: number },
+    ): Promise<Resumed> => {
+      const holds = async (n: number) => (await stopIn(await textOf(n), n)) !== null;
+      let token_count = await firstCountThat(holds, among);
+      const text = await textOf(token_count);
+      const { stop, end } = (await stopIn(text, token_count)) ?? { stop: null, end: text.length };
+      let content = text.slice(0, end);
+      while (said() > token_count) {
+        token_count = said();
+        content = await textOf(token_count);
+      }
+      const finish = { finish_reason: 'stop', stop_reason: stop } as const;
+      return { ...finish, queue_s, generate_s, content, token_count };
+    },
+  };
 }
 
 interface GoingOn extends ResumeContext {
   /** Grows as tokens come. */
   ids: number[];
-  textOf: TextOf;
-  stopIn: StopIn;
+  answer: Answer;
   /**
    * Whether the inherited tokens end with a character. A stream that begins inside one brings the prompt's text with
    * it.
@@ -235,9 +219,9 @@ interface Streamed {
 
 async function goOn(
   { request, inherited }: Seam,
-  { sample, signal, ids, textOf, stopIn, isClean }: GoingOn,
+  { sample, signal, ids, answer, isClean }: GoingOn,
 ): Promise<Streamed | Exit> {
-  const watch = watchForStop({ ids, textOf, stopIn, looks: request.stop_strings.length > 0 });
+  const watch = watchForStop(ids, { answer, looks: request.stop_strings.length > 0 });
   const sent_at = performance.now();
   let first_at = Infinity;
   try {
@@ -271,19 +255,14 @@ async function goOn(
   }
 }
 
-/** Searches the text of the tokens so far, one search at a time. A match, or a failed search, ends the stream. */
-function watchForStop({
-  ids,
-  textOf,
-  stopIn,
-  looks,
-}: {
-  ids: readonly number[];
-  textOf: TextOf;
-  stopIn: StopIn;
-  /** Whether there are stop strings. Without them no text is requested. */
-  looks: boolean;
-}) {
+/**
+ * Searches the text of the tokens so far, one search at a time. A match, or a failed search, ends the stream. `looks`:
+ * there are stop strings; without them no text is requested.
+ */
+function watchForStop(
+  ids: readonly number[],
+  { answer, looks }: { answer: Answer; looks: boolean },
+) {
   const ended = new AbortController();
   let looked = ids.length;
   let found: number | null = null;
@@ -292,7 +271,7 @@ function watchForStop({
     const count = ids.length;
     if (found !== null || looked === count) return;
     looked = count;
-    if ((await stopIn(await textOf(count), count)) !== null) found = count;
+    if ((await answer.stopIn(await answer.textOf(count), count)) !== null) found = count;
   };
   /** A search that has not begun will see all tokens that come before it does. */
   let isWaiting = false;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { encode, PICTURE } from '../../simulator/policy/tokenizer.js';
 import { expand } from '../../simulator/wire/pictures.js';
 import type { Chat, GenerationRequest } from '../../src/generation/generation-service.js';
-import { folded } from '../../src/generation/vllm/folded.js';
+import { folded } from '../../src/generation/vllm/generate-wire.js';
 import type { Place, PlacedPicture } from '../../src/model/pictures.js';
 import { simulator } from '../simulator/client.js';
 import { pictureOf } from '../fakes/pictures.js';

@@ -154,10 +154,11 @@ const isContinued = (calls: readonly JournalCall[], parent: number): boolean =>
 
 function causeOf(
   request: HashedRequest,
-  { calls, tree, life, isKnown, is_branch }: Placing & { is_branch: boolean },
+  { is_branch, ...placing }: Placing & { is_branch: boolean },
 ): Cause {
+  const { calls, tree, life } = placing;
   if (calls.length === 0) return { cause: 'first' };
-  const diverged = isKnown && divergenceOf(request, { calls, tree, life, isKnown });
+  const diverged = divergenceOf(request, placing);
   if (diverged !== null) return { cause: 'diverged', diverged };
   const near = tree.nearestTo(request);
   if (near === null) return { cause: 'separate' };
@@ -210,28 +211,23 @@ interface Divergence {
   message?: number;
 }
 
-interface Replaying {
-  calls: readonly JournalCall[];
-  tree: CallTree;
-  life: number;
-  /** The life began the call, or was given it. */
-  isKnown: (call: number) => boolean;
-}
-
 /** null: it goes on where earlier lives have not been. Once for each life: what follows follows from that. */
-function divergenceOf(request: HashedRequest, replaying: Replaying): Divergence | null {
-  const { calls, life, isKnown } = replaying;
+function divergenceOf(
+  request: HashedRequest,
+  { calls, tree, life, isKnown }: Placing,
+): Divergence | null {
+  if (isKnown === null) return null;
   if (calls.some(({ line }) => line.life === life && line.cause === 'diverged')) return null;
   const numbers = [...calls.keys()];
   const known = numbers.filter(isKnown);
   const keys = new Set(known.map((call) => calls[call]?.line.key));
   const missed = numbers.filter((call) => !isKnown(call) && !keys.has(calls[call]?.line.key));
-  const [nearest] = placesIn(missed, { request, ...replaying });
+  const [nearest] = placesIn(missed, { request, calls, tree });
   if (nearest === undefined) {
     const [first] = missed.filter((call) => isAlike(request, calls[call]));
     return first === undefined || known.length > 0 ? null : { call: first };
   }
-  const [own] = placesIn(known, { request, ...replaying });
+  const [own] = placesIn(known, { request, calls, tree });
   if (own !== undefined && own.message > nearest.message) return null;
   return nearest;
 }
@@ -245,7 +241,7 @@ const toolsOf = ({ hashed_tools }: HashedRequest): string | null => hashed_tools
 /** Places in calls with its system message and tools, the nearest and earliest first. */
 const placesIn = (
   numbers: readonly number[],
-  { request, calls, tree }: Replaying & { request: HashedRequest },
+  { request, calls, tree }: Pick<Placed, 'calls' | 'tree'> & { request: HashedRequest },
 ): Required<Divergence>[] =>
   numbers
     .filter((call) => {

@@ -11,12 +11,12 @@ import type { Call, Means } from '../../sampling/call.js';
 import { sample } from '../../sampling/sample.js';
 import { tapeOf } from '../../sampling/tape.js';
 import type { Life } from '../life.js';
-import { beforeStop } from '../deliver/answer-text.js';
 import { patiently } from './patience.js';
 import type { PlayedCall } from './played-call.js';
 import { contextFull, Refused } from '../request/refusals.js';
 import { fieldIn, isForeignObject } from '../../model/foreign-object.js';
-import { createTelling, sayable } from '../deliver/telling.js';
+import type { Telling } from '../deliver/telling.js';
+import { beforeStop, createTelling, sayable } from '../deliver/telling.js';
 
 /** A call of the journal, from its line to its `answer`. */
 
@@ -39,7 +39,10 @@ export async function playCall(
   const settings = settingsFor(line, playing.generation());
   const stops = stopsOf(line, settings);
   const { generation } = settings;
-  call.telling ??= createTelling({ playing, turn, stops, generation, news: call.news });
+  const telling = (call.telling ??= createTelling({
+    ...{ playing, turn, stops, generation },
+    news: call.news,
+  }));
   const patience = {
     failed: (fault: Fault): Promise<unknown> => playing.failed(fault, turn),
     signal,
@@ -47,7 +50,7 @@ export async function playCall(
   };
   const asking = callOf({ playing, ...played }, { line, settings, stops });
   const means = meansOf({ playing, ...played });
-  call.telling.look();
+  telling.look();
   await patiently(async () => {
     for (;;) {
       const outcome = await sample(asking, means);
@@ -62,7 +65,7 @@ export async function playCall(
     throw new Refused(contextFull({ tokens, most: tokens }));
   }
   const text = await patiently(
-    () => textOf({ token_ids, generation: sampled }, { call, stops, settings }),
+    () => textOf({ token_ids, generation: sampled }, { telling, stops, settings }),
     patience,
   );
   await journal.append({
@@ -77,13 +80,13 @@ export async function playCall(
 /** Its text without what ended it. What is said stays said. */
 async function textOf(
   { token_ids, generation }: Pick<Sampled, 'token_ids' | 'generation'>,
-  { call, stops, settings }: { call: PlayedCall; stops: readonly string[]; settings: Settings },
+  { telling, stops, settings }: { telling: Telling; stops: readonly string[]; settings: Settings },
 ): Promise<string> {
   const { finish_reason, stop_reason } = generation;
   const isToken = finish_reason === 'stop' && typeof stop_reason !== 'string';
   // A stop token that the agent may read is one that ends turns all the same.
   const count = Math.max(0, isToken ? token_ids.length - 1 : token_ids.length);
-  const whole = (await call.telling?.textOf(count)) ?? '';
+  const whole = await telling.textOf(count);
   const min_tokens = settings.generation.min_tokens;
   const isStopped = typeof stop_reason === 'string';
   const text = !isStopped
@@ -91,7 +94,7 @@ async function textOf(
     : min_tokens === 0
       ? beforeStop(whole, stops)
       : beforeLast(whole, stop_reason);
-  const said = call.telling?.said() ?? '';
+  const said = telling.said();
   return text.startsWith(said) ? text : said;
 }
 

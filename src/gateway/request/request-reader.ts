@@ -57,26 +57,25 @@ async function readHere(body: Buffer, { dialect, limits }: Reading): Promise<Has
 interface Thread {
   isReady: () => boolean;
   /** Takes the body away. */
-  ask: (asked: Omit<BodyToRead, 'number' | 'body'> & { body: Buffer }) => Promise<BodyRead>;
+  ask: (asked: Omit<BodyToRead, 'body'> & { body: Buffer }) => Promise<BodyRead>;
   close: () => Promise<void>;
 }
 
 function openThread(gone: () => void): Thread {
-  const waiting = new Map<number, Waiting>();
+  /** It answers in order. */
+  let waiting: Waiting[] = [];
   let isReady = false;
-  let asked = 0;
   const worker: Worker = startThread({ beside: import.meta.url, name: 'request-thread' });
   // It ends with the process.
   worker.unref();
   worker.once('online', () => (isReady = true));
   worker.on('message', (read: BodyRead) => {
-    waiting.get(read.number)?.resolve(read);
-    waiting.delete(read.number);
+    waiting.shift()?.resolve(read);
   });
   const lost = (error: Error): void => {
     gone();
-    for (const { reject } of waiting.values()) reject(error);
-    waiting.clear();
+    for (const { reject } of waiting) reject(error);
+    waiting = [];
   };
   worker.once('error', lost);
   worker.once('exit', () => {
@@ -86,10 +85,9 @@ function openThread(gone: () => void): Thread {
     isReady: () => isReady,
     ask: ({ body, ...reading }) =>
       new Promise((resolve, reject) => {
-        const number = (asked += 1);
-        waiting.set(number, { resolve, reject });
         const buffer = body.buffer as ArrayBuffer;
-        worker.postMessage({ number, body, ...reading } satisfies BodyToRead, [buffer]);
+        worker.postMessage({ body, ...reading } satisfies BodyToRead, [buffer]);
+        waiting.push({ resolve, reject });
       }),
     close: async () => {
       await worker.terminate();

@@ -13,15 +13,12 @@ import type { RequestLimits } from './request.js';
 /** What the thread that reads large bodies is asked, and answers. Values that keep their text cross as text. */
 
 export interface BodyToRead {
-  number: number;
   body: Uint8Array;
   dialect: DialectName;
   limits: RequestLimits;
 }
 
-export type BodyRead = { number: number } & (
-  { request: PackedRequest } | { refused: Refusal } | { failed: string }
-);
+export type BodyRead = { request: PackedRequest } | { refused: Refusal } | { failed: string };
 
 type PackedRequest = Omit<HashedRequest, 'tools' | 'hashed_tools'> & {
   tools: { hash: string; text: string } | null;
@@ -34,14 +31,14 @@ function packed({ hashed_tools, ...request }: HashedRequest): PackedRequest {
   };
 }
 
-function answerTo({ number, body, dialect, limits }: BodyToRead): BodyRead {
+function answerTo({ body, dialect, limits }: BodyToRead): BodyRead {
   try {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.length);
     const read = DIALECTS[dialect].read(bytes, limits);
-    if ('refused' in read) return { number, refused: read.refused };
-    return { number, request: packed(hashedRequest(read.request)) };
+    if ('refused' in read) return { refused: read.refused };
+    return { request: packed(hashedRequest(read.request)) };
   } catch (error) {
-    return { number, failed: describeError(error) };
+    return { failed: describeError(error) };
   }
 }
 

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createHttpClient } from '../../platform/http/client.js';
+import { orAborted, within } from '../../platform/waits/abort.js';
 import type { Answerers } from '../agent-session.js';
 import { addressIn, type Address } from './key.js';
 import { createNews } from '../news.js';
@@ -106,8 +106,7 @@ export function createSessions(secret: string, others: Others): Sessions {
         signal.throwIfAborted();
         const left = end - performance.now();
         if (found !== null || left <= 0) return found ?? here;
-        await eitherOf(next, { ms: Math.min(left, pause), signal });
-        signal.throwIfAborted();
+        await orAborted(within(Math.min(left, pause), next), signal);
       }
     },
     close: async () => {
@@ -128,16 +127,6 @@ async function answererElsewhere(
   if (answerer !== null && answerer.url !== url() && (await neighbours.answers(answerer.url)))
     return { elsewhere: answerer.url };
   return (await answerers.isOver(rollout_id)) ? ended('over') : null;
-}
-
-async function eitherOf(
-  news: Promise<void>,
-  { ms, signal }: { ms: number; signal: AbortSignal },
-): Promise<void> {
-  const waited = new AbortController();
-  const either = AbortSignal.any([signal, waited.signal]);
-  await Promise.race([news, sleep(ms, undefined, { signal: either }).catch(() => undefined)]);
-  waited.abort();
 }
 
 /** What a gateway says of itself at `GET /`. */

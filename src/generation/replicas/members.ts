@@ -3,8 +3,8 @@ import { hasLeft } from '../../model/policy/record.js';
 import type { GenerationService } from '../generation-service.js';
 import type { WatchedReplica } from './watched-replica.js';
 
-export interface Member {
-  watched: WatchedReplica;
+export interface Member extends WatchedReplica {
+  /** Generations that it runs for this process. */
   load: number;
 }
 
@@ -38,9 +38,9 @@ export function createMembers(
   let all: readonly Member[] = [...members.values()];
   let known = -1;
 
-  const close = async ({ watched }: Member): Promise<void> => {
-    watched.close();
-    await watched.service.close();
+  const close = async (member: Member): Promise<void> => {
+    member.close();
+    await member.service.close();
   };
   const join = (replica: string): boolean => {
     if (members.has(replica)) return false;
@@ -49,10 +49,10 @@ export function createMembers(
     return service !== null;
   };
   const forget = (replicas: PolicyRecord['replicas']): void => {
-    for (const { watched } of all) {
-      const { replica } = watched.service;
+    for (const { service, forget: forgetMode } of all) {
+      const { replica } = service;
       const { epoch } = replicas[replica] ?? { epoch: -1 };
-      if (epochs.has(replica) && epochs.get(replica) !== epoch) watched.forget();
+      if (epochs.has(replica) && epochs.get(replica) !== epoch) forgetMode();
       epochs.set(replica, epoch);
     }
   };

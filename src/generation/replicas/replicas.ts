@@ -3,7 +3,6 @@ import { NO_ENGINE } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
 import type {
-  Fence,
   GenerationService,
   PolicyReading,
   Question,
@@ -17,7 +16,7 @@ import { createMembers } from './members.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
 import { createSharedLine } from './shares.js';
-import type { WatchedReplica, WatchOptions } from './watched-replica.js';
+import type { WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica, failedAtIt } from './watched-replica.js';
 
 export interface ReplicasOptions {
@@ -63,7 +62,7 @@ export function createReplicas(
       report?.({ replica: service.replica, set_aside: aside !== null, why });
       serve();
     };
-    return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
+    return { ...watchReplica(service, { clock, random, probe, changed }), load: 0 };
   };
   const members = createMembers(services, { connect, memberOf, joined: serve });
   const gate = createGate({
@@ -84,7 +83,7 @@ export function createReplicas(
         ? await gate.pass(() => line.join({ session_id, sharer }, signal), request)
         : await choice.any(session_id);
       const ask = async (member: Member) => {
-        const { service, pauseOver, logprobsMode, watch } = member.watched;
+        const { service, pauseOver, logprobsMode, watch } = member;
         const fence = gate.fenceOf(service.replica);
         const waited_s = (clock.now() - asked_at) / 1000;
         const lease = { waited_s, fence, policy, pauseOver, logprobsMode };
@@ -114,12 +113,12 @@ export function createReplicas(
 const limitOf = (max_concurrent: ReplicasOptions['max_concurrent'], replicas: number): number =>
   typeof max_concurrent === 'number' ? max_concurrent : max_concurrent(replicas);
 
+type Choice = ReturnType<typeof createChoice>;
+
 /** Which replica a request goes to. */
 function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate }) {
-  const admitted = (): Member[] =>
-    all().filter(({ watched }) => gate.admits(watched.service.replica));
-  const serving = (): Member[] =>
-    all().filter(({ watched }) => gate.serves(watched.service.replica));
+  const admitted = (): Member[] => all().filter(({ service }) => gate.admits(service.replica));
+  const serving = (): Member[] => all().filter(({ service }) => gate.serves(service.replica));
   const among = (ones: readonly Member[], how: { session_id: string; limit: number }) =>
     chooseReplica(ones.map(standingOf), how)?.member ?? null;
   return {
@@ -129,7 +128,7 @@ function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate 
       among(serving(), { session_id, limit }),
     another: (than: Member, session_id: string): Member | null =>
       among(
-        admitted().filter((one) => one !== than && one.watched.health().aside === null),
+        admitted().filter((one) => one !== than && one.health().aside === null),
         { session_id, limit: Infinity },
       ),
     /** Small requests beside generation do not depend on the weights. */
@@ -146,10 +145,10 @@ function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate 
 }
 
 const hasHealthyNeighbour = (member: Member, members: readonly Member[]): boolean =>
-  members.some((other) => other !== member && other.watched.health().aside === null);
+  members.some((other) => other !== member && other.health().aside === null);
 
 function standingOf(member: Member) {
-  const { service, health } = member.watched;
+  const { service, health } = member;
   return {
     member,
     replica: service.replica,
@@ -165,67 +164,48 @@ function withoutWait(error: unknown): unknown {
   return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
 }
 
-interface AskedReplicas extends Pick<Gate, 'refresh' | 'fenceOf'> {
-  admitted: () => readonly Member[];
-  serving: () => readonly Member[];
-}
-
 function questionsTo({
   refresh,
   fenceOf,
   admitted,
   serving,
-}: AskedReplicas): Pick<Replicas, 'describe' | 'askEach' | 'askServing'> {
+}: Pick<Gate, 'refresh' | 'fenceOf'> & Pick<Choice, 'admitted' | 'serving'>): Pick<
+  Replicas,
+  'describe' | 'askEach' | 'askServing'
+> {
   const there = async (): Promise<readonly Member[]> => {
     await refresh();
     const members = admitted();
     if (members.length > 0) return members;
     throw new Fault({ type: 'GenerationUnavailable', message: NO_ENGINE });
   };
-  const ask =
-    <T>(
-      question: Parameters<typeof askAnswer<T>>[0]['question'],
-      signal: AbortSignal,
-    ): ((replica: WatchedReplica) => Promise<{ replica: string; answer: T }>) =>
-    (watched) =>
-      askAnswer({ watched, question, signal, fence: fenceOf(watched.service.replica) });
+  const asking =
+    <T>(question: Question<T>, signal: AbortSignal) =>
+    async ({ service, watch, logprobsMode }: Member): Promise<{ replica: string; answer: T }> => {
+      const { replica } = service;
+      const run = () => question(service, { logprobsMode, fence: fenceOf(replica) });
+      return { replica, answer: await watch({ signal, is_generation: false }, run) };
+    };
   return {
     describe: async (signal) =>
-      askAll(await there(), async ({ service, describe }) => ({
-        replica: service.replica,
+      askAll(await there(), async ({ service: { replica }, describe }) => ({
+        replica,
         ...(await describe(signal)),
       })),
-    askEach: async (question, signal) => askAll(await there(), ask(question, signal)),
+    askEach: async (question, signal) => askAll(await there(), asking(question, signal)),
     askServing: async (question, signal) => {
       await refresh();
-      return await askAll(serving(), ask(question, signal));
+      return await askAll(serving(), asking(question, signal));
     },
   };
 }
 
-const askAnswer = async <T>({
-  watched: { service, watch, logprobsMode },
-  question,
-  signal,
-  fence,
-}: {
-  watched: WatchedReplica;
-  question: Question<T>;
-  signal: AbortSignal;
-  fence: Fence | null;
-}): Promise<{ replica: string; answer: T }> => ({
-  replica: service.replica,
-  answer: await watch({ signal, is_generation: false }, () =>
-    question(service, { logprobsMode, fence }),
-  ),
-});
-
 /** The answers of available replicas. An unavailable one is set aside; the service is unavailable only if all are. */
 async function askAll<T>(
   members: readonly Member[],
-  ask: (replica: WatchedReplica) => Promise<T>,
+  ask: (replica: Member) => Promise<T>,
 ): Promise<T[]> {
-  const asked = await Promise.allSettled(members.map(({ watched }) => ask(watched)));
+  const asked = await Promise.allSettled(members.map(ask));
   const answers = asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const problems = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []));
   const [wrong] = problems.filter((problem) => !isUnavailable(problem));
@@ -235,8 +215,6 @@ async function askAll<T>(
   return answers;
 }
 
-/** A small request that another program wrote: one that two replicas answer with 500 is at fault itself, and neither is set aside. */
-
 interface Asking<T> {
   ask: (member: Member) => Promise<T>;
   /** null: there is no other; the first one is asked again. */
@@ -244,6 +222,7 @@ interface Asking<T> {
   signal: AbortSignal;
 }
 
+/** A small request that another program wrote: one that two replicas answer with 500 is at fault itself, and neither is set aside. */
 async function withSecondOpinion<T>(
   first: Member,
   { ask, another, signal }: Asking<T>,
@@ -255,14 +234,13 @@ async function withSecondOpinion<T>(
     const second = another(first);
     try {
       const answer = await ask(second ?? first);
-      if (second !== null) first.watched.blame(error);
+      if (second !== null) first.blame(error);
       return answer;
     } catch (again) {
       if (!failedAtIt(again)) throw again;
       // One that is not healthy says nothing about the request.
-      await (second ?? first).watched.describe(signal);
-      const who =
-        second === null ? 'it answers so twice' : `so does ${first.watched.service.replica}`;
+      await (second ?? first).describe(signal);
+      const who = second === null ? 'it answers so twice' : `so does ${first.service.replica}`;
       const message = `${again.message}; ${who}, and is healthy`;
       throw faultWith(again, { type: 'GenerationRejected', message, retryable: false });
     }

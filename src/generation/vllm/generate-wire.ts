@@ -1,8 +1,9 @@
 import { z } from 'zod';
+import type { Place } from '../../model/pictures.js';
+import { joinedIds } from '../../model/token-id.js';
 import { listOf } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
-import { folded, mediaParts } from './folded.js';
 
 /**
  * `/inference/v1/generate` (captures 116 to 125, 157, 189): only ids both ways, and the last chunk names the weights of
@@ -42,6 +43,29 @@ export function generateBody(
     return_token_ids: true,
     sampling_params,
   };
+}
+
+/** One of `content_parts`: other than in messages, its URL is its own field. */
+interface MediaPart {
+  type: 'image_url';
+  url: string;
+}
+
+export const mediaParts = (pictures: readonly { url: string }[]): MediaPart[] =>
+  pictures.map(({ url }) => ({ type: 'image_url', url }));
+
+/** Each run of ids becomes the placeholder. */
+export function folded(
+  ids: readonly number[],
+  { places, placeholder }: { places: readonly Place[]; placeholder: readonly number[] },
+): number[] {
+  let from = 0;
+  const parts = places.flatMap(({ offset, length }) => {
+    const before = ids.slice(from, offset);
+    from = offset + length;
+    return [before, placeholder];
+  });
+  return joinedIds([...parts, ids.slice(from)]);
 }
 
 const Top = z.object({ token_id: z.int(), logprob: z.number() });

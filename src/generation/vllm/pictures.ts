@@ -5,7 +5,7 @@ import { messagesAfterAnswer } from '../../model/turn/chat-turn.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import type { Chat, GenerationService, PictureRoute, Rendering } from '../generation-service.js';
-import { folded, mediaParts } from './folded.js';
+import { folded, mediaParts } from './generate-wire.js';
 import type { Ask } from '../wire/ask.js';
 import { jsonOf, read } from '../wire/ask.js';
 import type { CallSite, HttpReply } from '../wire/wire-faults.js';
