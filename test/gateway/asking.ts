@@ -1,3 +1,5 @@
+import type { Refusal } from '../../src/gateway/request/refusals.js';
+import { Refused } from '../../src/gateway/request/refusals.js';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -132,4 +134,15 @@ export function readStream(text: string) {
     error: events.at(-1)?.error ?? null,
     isDone: data.at(-1) === '[DONE]',
   };
+}
+
+/** What whoever asks so is told. */
+export function refusalOf(read: () => unknown): Refusal {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal;
+    throw error;
+  }
+  throw new Error('it was taken');
 }

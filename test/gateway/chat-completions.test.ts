@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readChatRequest } from '../../src/gateway/dialects/chat/chat-request.js';
 import { openaiError } from '../../src/gateway/request/refusals.js';
+import { refusalOf } from './asking.js';
 import type { RequestLimits } from '../../src/gateway/request/request.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 
@@ -17,14 +18,10 @@ const read = (body: unknown, limits: Partial<RequestLimits> = {}) =>
     { ...LIMITS, ...limits },
   );
 function accepted(body: unknown, limits: Partial<RequestLimits> = {}) {
-  const got = read(body, limits);
-  assert.ok('request' in got, JSON.stringify(got));
-  return got.request;
+  return read(body, limits);
 }
 function refused(body: unknown, limits: Partial<RequestLimits> = {}) {
-  const got = read(body, limits);
-  assert.ok('refused' in got, 'it was taken');
-  return got.refused;
+  return refusalOf(() => read(body, limits));
 }
 
 describe('a conversation', () => {

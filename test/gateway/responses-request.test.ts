@@ -6,6 +6,7 @@ import { RESPONSES } from '../../src/gateway/dialects/responses/responses.js';
 import { hashedRequest } from '../../src/gateway/request/meaning.js';
 import { contextFull } from '../../src/gateway/request/refusals.js';
 import type { RequestLimits } from '../../src/gateway/request/request.js';
+import { refusalOf } from './asking.js';
 import { KeptJson } from '../../src/platform/json/kept.js';
 
 const LIMITS: RequestLimits = { structured: 'refuse', role_map: {}, kwargs: {} };
@@ -14,14 +15,10 @@ const bytesOf = (body: unknown): Buffer =>
   Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
 
 function accepted(body: unknown, limits: Partial<RequestLimits> = {}) {
-  const got = RESPONSES.read(bytesOf(body), { ...LIMITS, ...limits });
-  assert.ok('request' in got, JSON.stringify(got));
-  return got.request;
+  return RESPONSES.read(bytesOf(body), { ...LIMITS, ...limits });
 }
 function refused(body: unknown) {
-  const got = RESPONSES.read(bytesOf(body), LIMITS);
-  assert.ok('refused' in got, 'it was taken');
-  return got.refused;
+  return refusalOf(() => RESPONSES.read(bytesOf(body), LIMITS));
 }
 
 const called = (k: number, more: object = {}) => ({
@@ -139,7 +136,6 @@ describe('a conversation', () => {
       }),
       LIMITS,
     );
-    assert.ok('request' in chat);
     const other = accepted({
       instructions: 'be brief',
       input: [
@@ -151,7 +147,7 @@ describe('a conversation', () => {
       max_output_tokens: 7,
       metadata: { of: 'this one' },
     });
-    assert.equal(hashedRequest(other).key, hashedRequest(chat.request).key);
+    assert.equal(hashedRequest(other).key, hashedRequest(chat).key);
   });
 });
 

@@ -47,13 +47,14 @@ async function giving(
   const response = new Promise<ServerResponse>((resolve) => (found = resolve));
   let done: Promise<void> = Promise.resolve();
   const server = createServer((request, response) => {
-    const trajectory = { calls } as unknown as Giving['trajectory'];
-    const rest = { rollout_id: 'r', ending: () => null, stored: () => Promise.resolve() };
+    const journal = { trajectory: { calls }, stored: () => Promise.resolve() };
+    const life = {
+      playing: { rollout_id: 'r', journal },
+      standing: { ending: () => null },
+    } as unknown as Giving['life'];
     const times = { keep_alive_ms: 5, stalled_ms };
-    done = give(
-      { request, response, attached, dialect: CHAT, trajectory, times, ...rest },
-      { stream, asked: {} },
-    );
+    const given = { request, response, attached, dialect: CHAT, life, times };
+    done = give(given, { stream, asked: {} });
     found(response);
   });
   server.on('connection', watchSocket);

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Trajectory } from '../../model/journal/trajectory.js';
-import type { Dialect, HowAsked } from '../dialects/dialect.js';
+import type { JournalCall } from '../../model/journal/calls.js';
+import type { Answering, Dialect, HowAsked } from '../dialects/dialect.js';
 import { handOver, watchDelivery } from './delivery.js';
 import { BEGINNING, piecesFrom } from './pieces.js';
 import { journalled, readingOf } from '../play/played-call.js';
 import type { Refusal } from '../request/refusals.js';
 import { sendRefusal, STREAM_HEADERS } from '../request/reply.js';
+import type { Life } from '../life.js';
 import type { Attached } from '../match/connections.js';
 import type { GatewayTimes } from '../times.js';
 
@@ -15,13 +16,8 @@ export interface Giving {
   request: IncomingMessage;
   response: ServerResponse;
   attached: Attached;
-  rollout_id: string;
   dialect: Dialect;
-  trajectory: Trajectory;
-  /** Why there is no answer; null: there may be one. */
-  ending: () => Refusal | null;
-  /** What was appended is stored and still ours. */
-  stored: () => Promise<void>;
+  life: Pick<Life, 'playing' | 'standing'>;
   times: Pick<GatewayTimes, 'keep_alive_ms' | 'stalled_ms'>;
 }
 
@@ -65,7 +61,7 @@ interface Looking {
 const AGAIN = Symbol('again');
 
 /** Looks whenever there is news. */
-async function lastOf({ attached, ending }: Giving, { isCut, look }: Looking): Promise<Last> {
+async function lastOf({ attached, life }: Giving, { isCut, look }: Looking): Promise<Last> {
   const { call } = attached;
   for (;;) {
     const changed = call.news.next();
@@ -73,23 +69,32 @@ async function lastOf({ attached, ending }: Giving, { isCut, look }: Looking): P
     const last = await look();
     if (last === AGAIN) continue;
     if (last !== null) return last;
-    const refusal = call.refusal ?? ending();
+    const refusal = call.refusal ?? life.standing.ending();
     if (refusal !== null) return refusal;
     await changed;
   }
+}
+
+/** null: the call has no line yet. */
+function answeringOf({
+  attached: { call },
+  life: { playing },
+}: Giving): (Answering & { call: JournalCall }) | null {
+  const line = journalled(call, playing.journal.trajectory);
+  if (line === null || call.turn === null) return null;
+  return { rollout_id: playing.rollout_id, turn: call.turn, call: line };
 }
 
 const whole = (giving: Giving, isCut: () => boolean): Promise<Last> =>
   lastOf(giving, {
     isCut,
     look: async () => {
-      const { response, attached, rollout_id, dialect, trajectory, stored } = giving;
-      const { turn } = attached.call;
-      const call = journalled(attached.call, trajectory);
-      if (call?.answer == null || turn === null) return null;
-      await stored();
+      const { response, dialect, life } = giving;
+      const answering = answeringOf(giving);
+      if (answering?.call.answer == null) return null;
+      await life.playing.journal.stored();
       response.setHeader('content-type', 'application/json; charset=utf-8');
-      return JSON.stringify(dialect.answer({ rollout_id, turn, call }));
+      return JSON.stringify(dialect.answer(answering));
     },
   });
 
@@ -99,7 +104,8 @@ const KEEP_ALIVE = ': \n';
 type Streaming = Giving & Pick<HowAsked, 'asked'> & { says: NonNullable<Dialect['stream']> };
 
 async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
-  const { response, attached, rollout_id, trajectory, stored, times, asked, says } = giving;
+  const { response, attached, life, times, asked, says } = giving;
+  const { trajectory, stored } = life.playing.journal;
   let place = BEGINNING;
   let hasBegun = false;
   const send = async (text: string): Promise<void> => {
@@ -113,13 +119,11 @@ async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
     if (!isCut() && !response.writableNeedDrain) void send(KEEP_ALIVE);
   }, times.keep_alive_ms);
   const look: Looking['look'] = async () => {
-    const { turn } = attached.call;
-    const call = journalled(attached.call, trajectory);
+    const answering = answeringOf(giving);
     const reading = readingOf(attached.call, trajectory);
     const { news, to } = piecesFrom(reading, place);
-    if (call === null || turn === null || (news.length === 0 && !reading.ended)) return null;
+    if (answering === null || (news.length === 0 && !reading.ended)) return null;
     if (reading.ended) await stored();
-    const answering = { rollout_id, turn, call };
     const first = hasBegun ? '' : says.first(answering);
     const text = first + news.map((one) => says.news(answering, one)).join('');
     hasBegun = true;

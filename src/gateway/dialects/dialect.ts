@@ -11,8 +11,8 @@ import type { AgentRequest, RequestLimits } from '../request/request.js';
 export interface Dialect {
   /** Its path, behind `/v1/`. */
   name: DialectName;
-  /** The request in a body, or what its agent is told. */
-  read: (body: Buffer, limits: RequestLimits) => { request: AgentRequest } | { refused: Refusal };
+  /** The request in a body. Throws a `Refused`. */
+  read: (body: Buffer, limits: RequestLimits) => AgentRequest;
   /** `asked`: by a request that was read. A text is the events of a stream. */
   refusal: (refusal: Refusal, asked?: HowAsked) => { status: number; body: object | string };
   /** A whole answer. Each byte is a function of the call: whoever asks again gets the same. */

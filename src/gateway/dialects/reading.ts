@@ -6,7 +6,7 @@ import type { ForeignMembers } from '../../platform/json/kept.js';
 import { readJson } from '../../platform/json/kept.js';
 import { isRecord } from '../../platform/json/object.js';
 import { utf8Text } from '../../platform/utf8-text.js';
-import { badRequest, Refused } from '../request/refusals.js';
+import { badRequest } from '../request/refusals.js';
 import type { AgentRequest, RequestLimits } from '../request/request.js';
 import { MOST_TOOLS } from '../request/request.js';
 import type { Dialect } from './dialect.js';
@@ -21,14 +21,8 @@ export const reader =
     foreign: ForeignMembers,
     requestIn: (body: Body, limits: RequestLimits) => AgentRequest,
   ): Dialect['read'] =>
-  (body, limits) => {
-    try {
-      return { request: requestIn(readBody(body, foreign), limits) };
-    } catch (error) {
-      if (error instanceof Refused) return { refused: error.refusal };
-      throw error;
-    }
-  };
+  (body, limits) =>
+    requestIn(readBody(body, foreign), limits);
 
 /** The object in the body of a request. */
 function readBody(body: Buffer, foreign: ForeignMembers): Body {

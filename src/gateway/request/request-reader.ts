@@ -32,11 +32,12 @@ export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader
   let thread: Thread | null = null;
   return {
     read: async (body, reading) => {
-      if (body.length < large) return await readHere(body, reading);
+      const { dialect, limits } = reading;
+      const readHere = () => hashedInTurns(dialect.read(body, limits));
+      if (body.length < large) return await readHere();
       thread ??= openThread(() => (thread = null));
       // The first ones do not wait for its start.
-      if (!thread.isReady()) return await readHere(body, reading);
-      const { dialect, limits } = reading;
+      if (!thread.isReady()) return await readHere();
       const read = await thread.ask({ body, dialect: dialect.name, limits });
       if ('refused' in read) throw new Refused(read.refused);
       if ('failed' in read) throw new Error(read.failed);
@@ -46,12 +47,6 @@ export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader
       await thread?.close();
     },
   };
-}
-
-async function readHere(body: Buffer, { dialect, limits }: Reading): Promise<HashedRequest> {
-  const read = dialect.read(body, limits);
-  if ('refused' in read) throw new Refused(read.refused);
-  return await hashedInTurns(read.request);
 }
 
 interface Thread {

@@ -6,6 +6,7 @@ import { DIALECTS } from '../dialects/dialects.js';
 import { hashedRequest } from './meaning.js';
 import type { HashedRequest } from './meaning.js';
 import type { Refusal } from './refusals.js';
+import { Refused } from './refusals.js';
 import type { RequestLimits } from './request.js';
 
 /** Reads bodies, one after the other (request-reader.ts). */
@@ -34,10 +35,9 @@ function packed({ hashed_tools, ...request }: HashedRequest): PackedRequest {
 function answerTo({ body, dialect, limits }: BodyToRead): BodyRead {
   try {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.length);
-    const read = DIALECTS[dialect].read(bytes, limits);
-    if ('refused' in read) return { refused: read.refused };
-    return { request: packed(hashedRequest(read.request)) };
+    return { request: packed(hashedRequest(DIALECTS[dialect].read(bytes, limits))) };
   } catch (error) {
+    if (error instanceof Refused) return { refused: error.refusal };
     return { failed: describeError(error) };
   }
 }

@@ -123,8 +123,7 @@ async function call(
   { life, dialect, bodies, requests, times, gone }: Call,
 ): Promise<void> {
   const { playing, standing } = life;
-  const { settings, journal, rollout_id } = playing;
-  const { limits, structured, role_map } = settings;
+  const { limits, structured, role_map } = playing.settings;
   const body = bodies.open(life);
   const ready = (): void => {
     if (expects) response.writeContinue();
@@ -147,10 +146,7 @@ async function call(
       sendRefusal(response, { refusal: attached, dialect, asked });
       return;
     }
-    const { trajectory, stored } = journal;
-    const { ending } = standing;
-    const giving = { request, response, attached, rollout_id, dialect, ending };
-    await give({ ...giving, trajectory, stored, times }, asked);
+    await give({ request, response, attached, dialect, life, times }, asked);
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === UNSUPPORTED)
       standing.misfits(error.message);
