@@ -3,10 +3,8 @@ import { didYouMean } from './known-keys.js';
 
 /** The meaning of a flag of Gym's command line. */
 type Flag =
-  /** A field that takes the text as it is, or (`value`) like an override. */
-  | { field: string; takes: 'text' | 'value' }
-  /** A field that becomes true. */
-  | { field: string; takes: 'nothing' }
+  /** A field that takes the text as it is, or (`value`) like an override, or (`nothing`) becomes true. */
+  | { field: string; takes: 'text' | 'value' | 'nothing' }
   | { meaning: 'no-serve' | 'verbose' | 'search-dir' | 'asset' | 'config' | 'own' };
 
 const text = (field: string): Flag => ({ field, takes: 'text' });
@@ -140,17 +138,15 @@ function readFlag(
   { line, name, take }: { line: CommandLine; name: string; take: () => string },
 ): void {
   const bare = name.replace(/^-+/, '');
-  if ('field' in flag) line.overrides.push(`+${flag.field}=${given(flag.takes, take)}`);
-  else if (flag.meaning === 'own') line.own[bare] = take();
+  if ('field' in flag) {
+    const { field, takes } = flag;
+    const given = takes === 'nothing' ? 'true' : takes === 'value' ? take() : quoted(take());
+    line.overrides.push(`+${field}=${given}`);
+  } else if (flag.meaning === 'own') line.own[bare] = take();
   else if (flag.meaning === 'no-serve') line.no_serve = true;
   else if (flag.meaning === 'config') line.configs.push(take());
   else if (flag.meaning === 'search-dir') line.search_dirs.push(take());
   else if (flag.meaning === 'asset') line.assets.push([bare, take()]);
-}
-
-function given(takes: 'text' | 'value' | 'nothing', take: () => string): string {
-  if (takes === 'nothing') return 'true';
-  return takes === 'value' ? take() : quoted(take());
 }
 
 /** Inverse of reading an override: backslashes count only before the quote. */

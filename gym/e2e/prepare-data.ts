@@ -91,17 +91,15 @@ async function refuseMissing(
 const promptOf = ({ type, prompt_config }: Dataset): string | null =>
   type === 'benchmark' ? prompt_config : null;
 
-interface Writing {
-  dataset: Dataset;
-  places: Places;
-  signal: AbortSignal;
-  metrics: DataMetrics;
-}
-
 /** The number of rows. */
 async function writeRows(
   out: NewFile,
-  { dataset, places, signal, metrics }: Writing,
+  {
+    dataset,
+    places,
+    signal,
+    metrics,
+  }: { dataset: Dataset; places: Places; signal: AbortSignal; metrics: DataMetrics },
 ): Promise<number> {
   const { num_repeats } = dataset;
   const source = await rowsOf(dataset, places);
@@ -115,21 +113,11 @@ async function writeRows(
     const given = parseInputRow(text, where);
     // As upstream counts them: before the prompt makes the input.
     metrics.add(given, num_repeats);
-    const row = prepareRow(given, { dataset, prompt, where });
-    await out.write(`${dumpJson(row)}\n`.repeat(num_repeats));
+    const row = prompt === null ? given : withPrompt(given, { prompt, where });
+    const owned = { ...row, [AGENT_REF]: { type: 'responses_api_agents', name: dataset.agent } };
+    await out.write(`${dumpJson(owned)}\n`.repeat(num_repeats));
   }
   return line * num_repeats;
-}
-
-interface RowPreparation {
-  dataset: Dataset;
-  prompt: Prompt | null;
-  where: string;
-}
-
-function prepareRow(given: JsonObject, { dataset, prompt, where }: RowPreparation): JsonObject {
-  const row = prompt === null ? given : withPrompt(given, { prompt, where });
-  return { ...row, [AGENT_REF]: { type: 'responses_api_agents', name: dataset.agent } };
 }
 
 function withPrompt(

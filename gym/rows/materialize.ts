@@ -131,81 +131,55 @@ interface Stamps {
   skills: JsonObject | null;
 }
 
-function stampRows(inputs: InputRow[], { file, repeats, ...stamps }: Stamps): GymRow[] {
+function stampRows(
+  inputs: InputRow[],
+  { config, params, file, repeats, skills }: Stamps,
+): GymRow[] {
+  /** Task indices by line text; a new text gets its own. */
   const tasks = new Map<string, number>();
   const rollouts = new Map<number, number>();
-  const agentless: InputRow[] = [];
+  const agentless: number[] = [];
   const rows: GymRow[] = [];
-  for (const input of inputs) {
-    const where = `in '${file}' at line ${input.line}`;
-    const stamped = stampRow(input, { ...stamps, tasks, where });
-    if (stamped === null) {
-      agentless.push(input);
+  for (const { line, text, row: given } of inputs) {
+    const where = `in '${file}' at line ${line}`;
+    const row = withoutNullStamps(given);
+    // A row with `agent_ref: null` has no agent, as in upstream.
+    const isNamed = config.agent_name !== null && config.agent_name !== '';
+    if (isNamed && !Object.hasOwn(row, AGENT_REF)) row[AGENT_REF] = { name: config.agent_name };
+    const agent = agentOf(row[AGENT_REF], where);
+    if (agent === null) {
+      agentless.push(line);
       continue;
     }
-    const count = repeats.of(stamped.agent);
+    row['responses_create_params'] = paramsOf(row, { params, where });
+    if (skills !== null) row[SKILLS_REF] = skills;
+    if (!Object.hasOwn(row, TASK_INDEX)) {
+      const task = tasks.get(text) ?? tasks.size;
+      tasks.set(text, task);
+      row[TASK_INDEX] = jsonNumber(task);
+    }
+    const task = indexOf(row, { key: TASK_INDEX, where });
+    const hasAttempt = Object.hasOwn(row, ATTEMPT_INDEX);
+    const attempt_index = hasAttempt ? indexOf(row, { key: ATTEMPT_INDEX, where }) : 0;
+    const count = repeats.of(agent);
     for (let repeat = 0; repeat < count; repeat++) {
-      const rollout = rollouts.get(stamped.task) ?? 0;
-      rollouts.set(stamped.task, rollout + 1);
-      rows.push(repeatRow(stamped, { config: stamps.config, rollout, where }));
+      const rollout = rollouts.get(task) ?? 0;
+      rollouts.set(task, rollout + 1);
+      const repeated = { ...row, [ROLLOUT_INDEX]: jsonNumber(rollout) };
+      const seeded = config.num_repeats_add_seed
+        ? withSeed(repeated, { seed: rollout, where })
+        : repeated;
+      rows.push({ key: { task, rollout }, agent, attempt_index, row: seeded });
     }
   }
-  if (agentless.length > 0) throw new Error(withoutAgent(agentless, { ...stamps, file }));
+  if (agentless.length > 0) throw new Error(withoutAgent(agentless, { config, file }));
   return rows;
-}
-
-/** What all repeats of a row share. */
-interface StampedRow {
-  agent: string;
-  task: number;
-  row: JsonObject;
-}
-
-interface RowStamps extends Pick<Stamps, 'config' | 'params' | 'skills'> {
-  /** Task indices by line text; a new text gets its own. */
-  tasks: Map<string, number>;
-  where: string;
-}
-
-/** null: the row has no agent. */
-function stampRow(
-  { row: given, text }: InputRow,
-  { config, params, skills, tasks, where }: RowStamps,
-): StampedRow | null {
-  const row = withoutNullStamps(given);
-  // A row with `agent_ref: null` has no agent, as in upstream.
-  const isNamed = config.agent_name !== null && config.agent_name !== '';
-  if (isNamed && !Object.hasOwn(row, AGENT_REF)) row[AGENT_REF] = { name: config.agent_name };
-  const agent = agentOf(row[AGENT_REF], where);
-  if (agent === null) return null;
-  row['responses_create_params'] = paramsOf(row, { params, where });
-  if (skills !== null) row[SKILLS_REF] = skills;
-  if (!Object.hasOwn(row, TASK_INDEX)) {
-    const task = tasks.get(text) ?? tasks.size;
-    tasks.set(text, task);
-    row[TASK_INDEX] = jsonNumber(task);
-  }
-  return { agent, task: indexOf(row, { key: TASK_INDEX, where }), row };
 }
 
 /** Tables (Parquet, `datasets`, pandas) give every row every column: null where a row has none. */
 const withoutNullStamps = (row: JsonObject): JsonObject =>
   filtered(row, (key, value) => value !== null || !STAMPS.has(key));
 const STAMPS: ReadonlySet<string> = new Set([TASK_INDEX, ROLLOUT_INDEX, ATTEMPT_INDEX]);
-
-function repeatRow(
-  { agent, task, row }: StampedRow,
-  { config, rollout, where }: Pick<RowStamps, 'config' | 'where'> & { rollout: number },
-): GymRow {
-  const repeated = { ...row, [ROLLOUT_INDEX]: jsonNumber(rollout) };
-  const hasAttempt = Object.hasOwn(row, ATTEMPT_INDEX);
-  return {
-    key: { task, rollout },
-    agent,
-    attempt_index: hasAttempt ? indexOf(row, { key: ATTEMPT_INDEX, where }) : 0,
-    row: config.num_repeats_add_seed ? withSeed(repeated, { seed: rollout, where }) : repeated,
-  };
-}
 
 /** null: none, or null. */
 function agentOf(ref: Json | undefined, where: string): string | null {
@@ -217,16 +191,12 @@ function agentOf(ref: Json | undefined, where: string): string | null {
 }
 
 /** Upstream's text has indices only with a limit (they are all 0 otherwise), so the lines follow it. */
-function withoutAgent(
-  inputs: InputRow[],
-  { config, file }: Pick<Stamps, 'config' | 'file'>,
-): string {
+function withoutAgent(lines: number[], { config, file }: Pick<Stamps, 'config' | 'file'>): string {
   const hasLimit = (config.limit ?? 0) > 0;
-  const indices = inputs.map(({ line }) => (hasLimit ? line - 1 : 0)).join(', ');
-  const lines = inputs.map(({ line }) => line).join(', ');
+  const indices = lines.map((line) => (hasLimit ? line - 1 : 0)).join(', ');
   return (
     `No agent specified for rows [${indices}]. Either provide +agent_name config or include agent_ref in data. ` +
-    `Those are lines [${lines}] of '${file}'.`
+    `Those are lines [${lines.join(', ')}] of '${file}'.`
   );
 }
 
