@@ -117,7 +117,7 @@ const metricsOf = (
 });
 
 /** Closes only the rows of a part. */
-export async function closeRows(
+async function closeRows(
   { first, last, ...input }: CloseSlice,
   { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
 ): Promise<void> {

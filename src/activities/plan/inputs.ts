@@ -21,7 +21,7 @@ const FOLDER = '.samples';
 /** Whether a client put this file, so that its lines are the rows that somebody gave it. */
 export const isPut = (file: string): boolean => file.startsWith(`${FOLDER}/`);
 
-export const tokenFile = (token: string): string => path.join(FOLDER, `${token}.token`);
+const tokenFile = (token: string): string => path.join(FOLDER, `${token}.token`);
 
 /** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
@@ -44,7 +44,7 @@ export async function rowsBelow(
 }
 
 /** The content of a small file. Throws if there is none. */
-export async function contentBelow(inputsDirectory: string, name: string): Promise<string> {
+async function contentBelow(inputsDirectory: string, name: string): Promise<string> {
   const place = placeOf(inputsDirectory);
   if (place === null) return (await readWhole(await locate(name, inputsDirectory))).toString();
   const bucket = createBucket(place);

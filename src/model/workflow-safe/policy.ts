@@ -4,7 +4,6 @@ import { PHASES, type Phase, type ReplicaState } from './policy-states.js';
 /** What workflow `policy` decides with: the state of each replica, without weights and probe. */
 
 export {
-  PHASES,
   REPLICA_NEEDS,
   REPLICA_STATES,
   SLEEP_LEVELS,
