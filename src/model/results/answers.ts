@@ -36,7 +36,7 @@ export const FailuresByType = z.record(
 );
 export type Failures = z.infer<typeof FailuresByType>;
 
-/** From the request; an older worker has planned it where they are absent. */
+/** From the request; absent until it is planned. */
 const claim = {
   priority: count('of the request').exactOptional(),
   share: z.number().exactOptional().describe('of the request'),

@@ -4,7 +4,7 @@ import { areNeighbours, identify, runOf } from '../../platform/process/identity.
 
 /**
  * Whether a worker's process has certainly ended: only one of this machine and container can be seen from here. Numbers
- * of processes are used again, so it is looked for by its run. One of an older release has only its number.
+ * of processes are used again, so it is looked for by its run. One whose run nobody knows has only its number.
  */
 export async function hasEnded(identity: string): Promise<boolean> {
   const [number = '', host] = namedIn(identity).worker.split('@');
