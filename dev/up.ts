@@ -8,7 +8,7 @@ import { INTERRUPTED, untilAborted } from '../src/platform/process/interrupts.js
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { allCompleted } from '../src/client/result-table.js';
 import type { Screen } from '../src/client/screen.js';
-import { watchBatch } from '../src/client/watch.js';
+import { watchBatch } from '../src/client/progress.js';
 import type { Example } from './example.js';
 import { batchLink, introduction } from './introduction.js';
 import { commandLines, linesToCopy } from './lines-to-copy.js';

@@ -1,5 +1,3 @@
-import path from 'node:path';
-import { exists } from '../platform/files.js';
 import { UsageError } from '../platform/command.js';
 import { plainJson } from '../platform/plain.js';
 import { didYouMean } from '../platform/nearest.js';
@@ -13,12 +11,6 @@ export const TEXT = { type: 'string' } as const;
 export const FLAG = { type: 'boolean', default: false } as const;
 /** A settings file that has to be there. */
 export const FILE = { type: 'string', default: DEFAULT_FILE } as const;
-
-/** Where the folder has no temporal.yaml, the one of the stack that was started in it names the store. */
-export async function fileOfStore(): Promise<string | undefined> {
-  const local = path.join('.rollouts', 'temporal.yaml');
-  return !(await exists(DEFAULT_FILE)) && (await exists(local)) ? local : undefined;
-}
 
 /** The settings that FILE has under this name. */
 export function settingsNamed<T>(
@@ -47,6 +39,16 @@ export const integerIn = (
   option: string,
   { text, least }: { text: string | undefined; least: number },
 ): number | undefined => (text === undefined ? undefined : integerOf(option, { text, least }));
+
+export function oneOf<T extends string>(
+  option: string,
+  { text, among }: { text: string; among: readonly T[] },
+): T {
+  const found = among.find((one) => one === text);
+  if (found !== undefined) return found;
+  const got = JSON.stringify(text);
+  throw new UsageError(`${option}: expected one of ${among.join(', ')}, got ${got}`);
+}
 
 /** The only argument that is no option. */
 export function onlyOne(positionals: readonly string[], expected: string): string {

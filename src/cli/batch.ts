@@ -8,13 +8,12 @@ import {
   openBatchClient,
 } from '../client/batch-client.js';
 import { follow } from '../client/follow.js';
-import { followBatch } from '../client/progress.js';
+import { followBatch, refusalOf, watchBatch } from '../client/progress.js';
 import type { Started } from '../client/start-batch.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
-import type { WatchOptions } from '../client/watch.js';
-import { refusalOf, watchBatch } from '../client/watch.js';
+import type { WatchOptions } from '../client/progress.js';
 import { stackAt } from '../../dev/folder-claim.js';
 import { whySilent } from '../../dev/running-stack.js';
 import { BatchId } from '../model/batch-request.js';
@@ -29,7 +28,8 @@ import { readText } from '../platform/utf8-text.js';
 import { within } from '../platform/waits/abort.js';
 import { DEFAULT_FILE, FLAG, TEXT, onlyOne } from './arguments.js';
 import { withScreen } from './terminal.js';
-import { storeOfBatch, temporalSettings } from './temporal-settings.js';
+import { storeOfBatch } from './store.js';
+import { temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 

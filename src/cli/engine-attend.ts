@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../client/policy-client.js';
@@ -15,8 +16,10 @@ const ANSWER_BYTES = 4 * 2 ** 20;
 const ANSWER_MS = 5000;
 /** What a proxy says that has no engine behind it. */
 const NOBODY = [502, 503, 504];
-/** Passed on as they come; SIGTERM and SIGINT drain the engine first. */
+/** Passed on as they come. */
 const PASSED_ON = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
+/** They drain the engine first. */
+const ENDING = ['SIGTERM', 'SIGINT'] as const;
 
 interface Attended {
   policy: Pick<PolicyClient, 'update'>;
@@ -83,13 +86,9 @@ const pause = (signal: AbortSignal, ms = LOOK_EVERY_MS): Promise<void> =>
   sleep(ms, undefined, { signal }).catch(() => undefined);
 
 /** 128 and the signal's number, as shells say it. */
-function exitOf(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', (code, signal) => {
-      resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
-    });
-  });
+async function exitOf(child: ChildProcess): Promise<number> {
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
+  return code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
 }
 
 /** A server that is away, or a refusal that somebody may mend, is no reason to end the engine. */
@@ -107,7 +106,6 @@ async function persistently(ask: () => Promise<unknown>, signal: AbortSignal): P
 
 /** Returns a function that listens no longer. */
 function pass(child: ChildProcess, drain: () => void): () => void {
-  const heard = PASSED_ON.map((name) => [name, () => void child.kill(name)] as const);
   let isDraining = false;
   const end = (name: NodeJS.Signals): void => {
     // A second one does not wait.
@@ -115,13 +113,12 @@ function pass(child: ChildProcess, drain: () => void): () => void {
     else drain();
     isDraining = true;
   };
-  for (const [name, listener] of heard) process.on(name, listener);
-  process.on('SIGTERM', end);
-  process.on('SIGINT', end);
+  const passOn = (name: NodeJS.Signals): void => void child.kill(name);
+  for (const name of PASSED_ON) process.on(name, passOn);
+  for (const name of ENDING) process.on(name, end);
   return () => {
-    for (const [name, listener] of heard) process.off(name, listener);
-    process.off('SIGTERM', end);
-    process.off('SIGINT', end);
+    for (const name of PASSED_ON) process.off(name, passOn);
+    for (const name of ENDING) process.off(name, end);
   };
 }
 

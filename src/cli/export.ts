@@ -5,8 +5,7 @@ import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { TEXT, integerIn, onlyOne } from './arguments.js';
-import { meantBatch } from './meant-batch.js';
-import { withGivenStore } from './temporal-settings.js';
+import { meantBatch, withGivenStore } from './store.js';
 
 /** Writes the valid rollouts of a batch or a step into a file of either form. */
 export async function exportCommand(args: string[]): Promise<number> {

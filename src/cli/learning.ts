@@ -1,10 +1,9 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { learn } from '../../lab/demos/learning/learn.js';
-import type { Torch, Vllm } from '../../lab/demos/learning/vllm.js';
 import { torchOf, vllmOf } from '../../lab/demos/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
-import { FLAG, TEXT, integerOf } from './arguments.js';
+import { FLAG, TEXT, integerOf, oneOf } from './arguments.js';
 
 /** Number of steps, and the held-out reward to reach with them. */
 const LESSON = {
@@ -34,21 +33,28 @@ const OPTIONS = {
   'no-comparison': FLAG,
 } as const;
 
+const ENGINES = ['example', 'torch', 'vllm'] as const;
+const TRAINERS = ['own', 'trl'] as const;
+
 export async function learningCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: OPTIONS });
-  const { chaos, tick = String(chaos ? TICK_S.chaos : TICK_S.calm), kills } = values;
-  const engine = engineOf(values);
-  const { vllm, torch } = partsOf(engine, values);
-  const lesson = LESSON[torch?.trainer === 'trl' ? 'trl' : engine];
+  const { chaos, kills } = values;
+  const trainer = oneOf('--trainer', { text: values.trainer, among: TRAINERS });
+  // What TRL trains is a policy in torch.
+  const { engine: text = trainer === 'trl' ? 'torch' : 'example' } = values;
+  const engine = oneOf('--engine', { text, among: ENGINES });
+  checkTogether({ ...values, engine, trainer });
+  const torch = engine === 'torch' ? torchOf(trainer, process.env) : null;
+  const lesson = LESSON[trainer === 'trl' ? 'trl' : engine];
   const id = `learning-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
   return await learn({
     folder: path.resolve(values.folder ?? path.join('.rollouts', id)),
     seed: wholeOf('seed', values.seed),
     steps: wholeOf('steps', values.steps ?? lesson.steps),
-    tick_s: numberOf('tick', tick),
+    tick_s: numberOf('tick', values.tick ?? String(chaos ? TICK_S.chaos : TICK_S.calm)),
     target: numberOf('target', values.target ?? lesson.target),
     shuffle_advantages: values['shuffle-advantages'],
-    sleep: levelOf(values.sleep),
+    sleep: Number(oneOf('--sleep', { text: values.sleep, among: ['0', '1', '2'] })),
     send: values.send,
     kills: chaos
       ? {
@@ -58,17 +64,14 @@ export async function learningCommand(args: string[]): Promise<number> {
       : null,
     // The loop that starts over has the policy in numpy.
     compare: !values['no-comparison'] && torch === null,
-    vllm,
+    vllm: engine === 'vllm' ? vllmOf(process.env) : null,
     torch,
   });
 }
 
-const ENGINES = ['example', 'torch', 'vllm'] as const;
-type Engine = (typeof ENGINES)[number];
-
-interface EngineOptions {
-  engine?: string;
-  trainer: string;
+interface Together {
+  engine: (typeof ENGINES)[number];
+  trainer: (typeof TRAINERS)[number];
   sleep: string;
   send: boolean;
   chaos: boolean;
@@ -76,46 +79,19 @@ interface EngineOptions {
   'shuffle-advantages': boolean;
 }
 
-/** What TRL trains is a policy in torch. */
-function engineOf({ engine, trainer }: EngineOptions): Engine {
-  const known = ENGINES.find(
-    (one) => one === (engine ?? (trainer === 'trl' ? 'torch' : 'example')),
-  );
-  if (known === undefined)
-    throw new UsageError(
-      `--engine: expected ${ENGINES.join(' or ')}, got ${JSON.stringify(engine)}`,
-    );
-  return known;
-}
-
-interface EngineParts {
-  vllm: Vllm | null;
-  torch: Torch | null;
-}
-
-function partsOf(engine: Engine, options: EngineOptions): EngineParts {
-  const { trainer, chaos, tick, sleep, send } = options;
-  if (trainer !== 'own' && trainer !== 'trl')
-    throw new UsageError(`--trainer: expected own or trl, got ${JSON.stringify(trainer)}`);
-  if (trainer === 'trl' && (engine !== 'torch' || options['shuffle-advantages']))
+function checkTogether({ engine, trainer, ...values }: Together): void {
+  const { sleep, send, chaos, tick, 'shuffle-advantages': shuffles } = values;
+  if (trainer === 'trl' && (engine !== 'torch' || shuffles))
     throw new UsageError(
       '--trainer trl: expected neither another --engine nor --shuffle-advantages',
     );
-  if (engine === 'example') return { vllm: null, torch: null };
-  if (send || sleep !== '0')
+  if (engine !== 'example' && (send || sleep !== '0'))
     throw new UsageError(
       '--send, --sleep: expected no other --engine and no other --trainer beside them',
     );
-  if (engine === 'torch') return { vllm: null, torch: torchOf(trainer, process.env) };
   // A vLLM takes minutes to start, and its speed per token is its own.
-  if (chaos || tick !== undefined)
+  if (engine === 'vllm' && (chaos || tick !== undefined))
     throw new UsageError('--engine vllm: expected neither --chaos nor --tick beside it');
-  return { vllm: vllmOf(process.env), torch: null };
-}
-
-function levelOf(text: string): number {
-  if (['0', '1', '2'].includes(text)) return Number(text);
-  throw new UsageError(`--sleep: expected 0, 1 or 2, got ${JSON.stringify(text)}`);
 }
 
 function numberOf(option: string, text: string): number {

@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util';
-import { listTable } from '../client/list/list-table.js';
-import type { Listed } from '../client/list/listed.js';
-import { isOpen, merged, withProgress, withResult } from '../client/list/listed.js';
+import { listTable, isOpen, merged, withProgress, withResult } from '../client/list/list-table.js';
+import type { Listed } from '../client/list/list-table.js';
 import { openRuns } from '../client/list/runs.js';
 import type { ServerAddress } from '../client/server.js';
 import { whyNot } from '../client/server.js';
@@ -12,8 +11,9 @@ import { plain, plainJson } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { FLAG, TEXT, integerOf } from './arguments.js';
 import { styleOf, write } from './terminal.js';
-import type { GivenStore } from './temporal-settings.js';
-import { temporalSettings, withGivenStore } from './temporal-settings.js';
+import type { GivenStore } from './store.js';
+import { withGivenStore } from './store.js';
+import { temporalSettings } from './temporal-settings.js';
 
 type ListStore = Pick<TrajectoryStore, 'listBatches' | 'findRequest' | 'facts' | 'outputs'>;
 

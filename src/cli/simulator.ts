@@ -1,13 +1,12 @@
 import { parseArgs } from 'node:util';
-import { UsageError } from '../platform/command.js';
 import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
-import { problemsOf } from '../model/problems.js';
+import { lineOf, problemsOf } from '../model/problems.js';
 import { parseYaml } from '../platform/yaml.js';
 import { startSimulator } from '../../simulator/server.js';
 import { SimulatorSettings } from '../../simulator/settings.js';
 import { readText } from '../platform/utf8-text.js';
-import { TEXT } from './arguments.js';
+import { TEXT, integerOf } from './arguments.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);
@@ -31,27 +30,18 @@ async function readOptions(args: string[]): Promise<{ port: number; settings: Si
     },
   });
   const given: Record<string, unknown> = values;
-  const file =
-    values.settings === undefined
-      ? {}
-      : asObject(parseYaml(await readText(values.settings), values.settings));
+  const path = values.settings;
+  const file = path === undefined ? {} : (Object(parseYaml(await readText(path), path)) as object);
   const options = names
     .filter((name) => given[optionOf(name)] !== undefined)
     .map((name) => [name, parseYaml(String(given[optionOf(name)]), `--${optionOf(name)}`)]);
   const input = { ...file, ...Object.fromEntries(options) } as unknown;
   const parsed = SimulatorSettings.safeParse(input);
   if (!parsed.success) {
-    const problems = problemsOf(parsed.error, input).map(({ where, what }) => `${where}: ${what}`);
+    const problems = problemsOf(parsed.error, input).map(lineOf);
     throw new Error(`simulator settings: ${problems.join('; ')}`);
   }
-  const port = Number(values.port);
-  if (!Number.isInteger(port) || port < 0 || port > 65535) {
-    throw new UsageError(`--port: expected a port, got ${JSON.stringify(values.port)}`);
-  }
-  return { port, settings: parsed.data };
+  return { port: integerOf('--port', { text: values.port, least: 0 }), settings: parsed.data };
 }
 
 const optionOf = (setting: string): string => setting.replaceAll('_', '-');
-
-const asObject = (value: unknown): object =>
-  typeof value === 'object' && value !== null ? value : {};

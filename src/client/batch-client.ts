@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import { OtherDeployment } from '../activities/contract/one-deployment.js';
 import { whyItStands } from '../temporal/failing-task.js';
-import { OPEN_IN_SEARCHES, isOpen, whyPaused } from '../temporal/workflow-status.js';
-import type { Found, Look } from './progress.js';
-import type { Server, ServerAddress } from './server.js';
+import { OPEN_IN_SEARCHES, isOpen } from '../temporal/workflow-status.js';
+import type { Seen, Server, ServerAddress } from './server.js';
 import {
   CALL_MS,
   lastSeen,
@@ -17,10 +17,30 @@ import {
   openServerToLook,
   silenceAt,
   silenceOf,
+  stopped,
   updated,
 } from './server.js';
 import type { BatchStart, Started } from './start-batch.js';
 import { completedRun, startOrJoin } from './start-batch.js';
+
+/** What a look has found so far. */
+export interface Found {
+  /** When the batch began, in milliseconds since 1970; absent: the server has not answered. */
+  begun_ms?: number;
+  seen?: Seen;
+}
+
+/** One look at a batch. */
+export interface Look extends Pick<Found, 'begun_ms'> {
+  /** The workflow has ended, in any way. */
+  closed: boolean;
+  /** null: no answer this time. */
+  progress: BatchProgress | null;
+  /** Why there was no answer, if that is known. */
+  trouble: string | null;
+  /** Tasks of all batches and streams that wait for slots of workers; absent: the server has not said. */
+  queued?: number;
+}
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
@@ -32,10 +52,11 @@ export interface BatchHandle {
 
 /**
  * The result of an ended batch, or why it has none. `refused`: why its newest start was refused; the result is older.
- * `forgotten`: Temporal has lost the batch.
+ * `is_refusal`: that is why it has none. `forgotten`: Temporal has lost the batch.
  */
 export type Outcome =
-  { result: BatchResult; refused?: string } | { failure: string; forgotten?: true };
+  | { result: BatchResult; refused?: string }
+  | { failure: string; is_refusal?: true; forgotten?: true };
 
 export interface StartedBatch extends BatchHandle {
   started: Started;
@@ -80,7 +101,11 @@ export const openBatchClient = (server: ServerAddress): BatchClient =>
 const batchClient = (server: Server, looks: Server): BatchClient => ({
   ...handles(server, looks),
   ...steering(server),
-  typeOf: (id) => typeOf(id, looks),
+  typeOf: async (id) => (await describedAs(id, { server: looks, ms: BRIEF_MS }))?.type ?? null,
+  status: async (id) => {
+    const described = await describedAs(id, { server, ms: CALL_MS });
+    return described && (isOpen(described) ? 'running' : 'ended');
+  },
   unfinished: async () => {
     const ids: string[] = [];
     await server.within(CALL_MS, async () => {
@@ -112,7 +137,7 @@ function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'at
         started,
         look: lookAt(batch.batchId),
         // An earlier result is none of this start.
-        outcome: async () => shownOutcome(await outcome(batch, server)),
+        outcome: () => outcome(batch, server),
       };
     },
   };
@@ -197,18 +222,10 @@ async function troubleOf(
   return null;
 }
 
-type RunOutcome = { result: BatchResult } | Refusable;
-
-interface Refusable {
-  failure: string;
-  is_refusal: boolean;
-  forgotten?: true;
-}
-
 async function outcome(
   { batchId, runId }: { batchId: string; runId?: string },
   { client, within }: Server,
-): Promise<RunOutcome> {
+): Promise<Outcome> {
   try {
     const handle = client.workflow.getHandle(batchId, runId);
     await within(CALL_MS, () => handle.describe());
@@ -216,70 +233,48 @@ async function outcome(
   } catch (error) {
     if (error instanceof WorkflowFailedError) {
       const { cause } = error;
-      const is_refusal =
-        cause instanceof ApplicationFailure && cause.type === 'InvalidBatchRequest';
-      return { failure: describeError(cause ?? error), is_refusal };
+      const isRefusal = cause instanceof ApplicationFailure && cause.type === 'InvalidBatchRequest';
+      const failure = describeError(cause ?? error);
+      return { failure, ...(isRefusal && { is_refusal: true }) };
     }
     if (error instanceof WorkflowNotFoundError)
-      return { failure: forgotten(batchId), is_refusal: false, forgotten: true };
+      return { failure: forgotten(batchId), forgotten: true };
     throw error;
   }
-}
-
-function shownOutcome(of: RunOutcome): Outcome {
-  if ('result' in of) return of;
-  const { failure, forgotten } = of;
-  return { failure, ...(forgotten !== undefined && { forgotten }) };
 }
 
 /** A refused start changes nothing of the batch, whose result is that of the run before it. */
 async function outcomeOrEarlier(batchId: string, server: Server): Promise<Outcome> {
   const newest = await outcome({ batchId }, server);
-  if ('result' in newest || !newest.is_refusal) return shownOutcome(newest);
+  if ('result' in newest || newest.is_refusal !== true) return newest;
   const run = await completedRun(server, batchId);
   const earlier = run && (await outcome({ batchId, runId: run.runId }, server));
-  return earlier !== null && 'result' in earlier
-    ? { ...earlier, refused: newest.failure }
-    : shownOutcome(newest);
+  return earlier !== null && 'result' in earlier ? { ...earlier, refused: newest.failure } : newest;
 }
 
 /** Its database was lost, or its retention has passed. */
 const forgotten = (batchId: string): string => `Temporal no longer knows batch ${batchId}`;
 
-async function typeOf(id: string, { client, within }: Server): Promise<string | null> {
-  try {
-    return (await within(BRIEF_MS, () => client.workflow.getHandle(id).describe())).type;
-  } catch (error) {
+/** null: Temporal has none, or no longer. */
+export const describedAs = (
+  id: string,
+  { server: { client, within }, ms }: { server: Server; ms: number },
+): Promise<WorkflowExecutionDescription | null> =>
+  within(ms, () => client.workflow.getHandle(id).describe()).catch((error: unknown) => {
     if (error instanceof WorkflowNotFoundError) return null;
     throw error;
-  }
-}
+  });
 
-function steering(
-  server: Server,
-): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
+function steering(server: Server): Pick<BatchClient, 'stop' | 'cancel' | 'setMaxInFlight'> {
+  const handleOf = (batchId: string) => server.client.workflow.getHandle(batchId);
   return {
-    stop: async (batchId) => {
-      const handle = server.client.workflow.getHandle(batchId);
-      await server
-        .within(CALL_MS, () => handle.signal('stop'))
-        .catch((error: unknown) => {
-          if (!(error instanceof WorkflowNotFoundError)) throw error;
-          throw new Error(`no batch ${batchId} runs on this server`);
-        });
-      return await server.within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
-    },
-    status: async (batchId) => {
-      try {
-        const handle = server.client.workflow.getHandle(batchId);
-        return isOpen(await server.within(CALL_MS, () => handle.describe())) ? 'running' : 'ended';
-      } catch (error) {
-        if (error instanceof WorkflowNotFoundError) return null;
-        throw error;
-      }
-    },
+    stop: (batchId) =>
+      stopped(server, handleOf(batchId)).catch((error: unknown) => {
+        if (!(error instanceof WorkflowNotFoundError)) throw error;
+        throw new Error(`no batch ${batchId} runs on this server`);
+      }),
     cancel: async (batchId) => {
-      const handle = server.client.workflow.getHandle(batchId);
+      const handle = handleOf(batchId);
       await server.within(CALL_MS, () => handle.cancel());
       await server
         .within(CANCEL_MS, () => handle.result())
@@ -288,16 +283,11 @@ function steering(
         });
     },
     setMaxInFlight: async (batchId, max_in_flight) => {
-      const handle = server.client.workflow.getHandle(batchId);
-      const ask = () =>
-        handle.startUpdate('set_max_in_flight', {
-          args: [{ max_in_flight }],
-          waitForStage: 'ACCEPTED',
-        });
-      await updated(server, {
-        workflowId: batchId,
-        start: () => server.within(CALL_MS, ask),
-      });
+      const handle = handleOf(batchId);
+      const args: [object] = [{ max_in_flight }];
+      const ask = () => handle.startUpdate('set_max_in_flight', { args, waitForStage: 'ACCEPTED' });
+      const start = () => server.within(CALL_MS, ask);
+      await updated(server, { workflowId: batchId, start });
     },
   };
 }

@@ -10,6 +10,7 @@ import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Pace } from './pace.js';
+import { NO_PACE } from './pace.js';
 import type { Seen } from './server.js';
 import { slotsText } from './slots.js';
 import type { Line, TextStyle } from './text-line.js';
@@ -204,25 +205,19 @@ export function renderPlain(state: BoardState): string {
 const plainNotes = (state: BoardState): string[] =>
   notes(state).map((note) => plainLine(note).trimStart());
 
-/** States with the same facts print the same line, except for times and rates, which alone are no news. */
+/** The line without times, rates and queues, which alone are no news, and in whatever words a service says the same. */
 export function factsOf(state: BoardState): string {
-  const { progress, silentS, trouble, seen } = state;
-  const isNamed = trouble === null && seen !== null;
-  const silence =
-    silentS === null ? null : [trouble, isNamed, isNamed && silentS >= ADVISED_AFTER_S];
-  if (progress === null) return JSON.stringify([phaseOf(state), silence, trouble]);
-  const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
-  return JSON.stringify([
-    phase,
-    requested,
-    done,
-    running,
-    failed,
-    turns,
-    tokens,
-    waiting && [waitedForText(waiting), waiting.rollouts, waiting.tries],
-    silence,
-  ]);
+  const { progress, seen, silentS, trouble } = state;
+  const isAdvised = trouble === null && seen !== null && (silentS ?? 0) >= ADVISED_AFTER_S;
+  const waiting = progress?.waiting && { ...progress.waiting, message: '', since: '' };
+  return renderPlain({
+    ...state,
+    progress: progress && { ...progress, waiting: waiting ?? null },
+    seen: seen && { ...seen, ago_s: 0 },
+    silentS: silentS && (isAdvised ? ADVISED_AFTER_S : 0),
+    pace: NO_PACE,
+    queued: 0,
+  });
 }
 
 /** The mean reward of the rollouts that have ended, and of how many until all have. */

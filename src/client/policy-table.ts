@@ -35,8 +35,7 @@ export function policyTable(
       `${service}: version ${version ?? 'none'}${path && ` ${path}`}${aimOf(record, updates)}`,
     ),
     ...silence(record, updates).map(plainLine),
-    ...held(record, { heard_at: heard_at ?? 0, now }).map(plainLine),
-    ...holding(record, transfer).map(plainLine),
+    ...held(record, { transfer, heard_at: heard_at ?? 0, now }).map(plainLine),
     '',
     ...columns([['replica', 'state', 'version', 'pause', ''], ...rows]),
     ...(said.length === 0
@@ -45,22 +44,19 @@ export function policyTable(
   ];
 }
 
-/** Whose service it is. */
-const held = (
-  { hold }: NonNullable<PolicyStatus['record']>,
-  times: { heard_at: number; now: number },
-): string[] => (hold === undefined ? [] : [holdText(hold, times)]);
-
-/** Who has the engines, and what each of them needs. */
-const holding = (
+/** Whose service it is, who has the engines, and what each of them needs. */
+function held(
   record: NonNullable<PolicyStatus['record']>,
-  transfer: PolicyStatus['transfer'],
-): string[] => {
-  const { ticket, sleep } = record;
-  const holder = ticket == null ? [] : [holderText(ticket, transfer ?? null)];
-  const sleeper = sleep == null || whyNothingServes(record) !== null ? [] : [sleepText(sleep)];
-  return [...holder, ...sleeper, ...needsTexts(record)];
-};
+  { transfer, ...times }: { transfer: PolicyStatus['transfer']; heard_at: number; now: number },
+): string[] {
+  const { hold, ticket, sleep } = record;
+  return [
+    ...(hold === undefined ? [] : [holdText(hold, times)]),
+    ...(ticket == null ? [] : [holderText(ticket, transfer ?? null)]),
+    ...(sleep == null || whyNothingServes(record) !== null ? [] : [sleepText(sleep)]),
+    ...needsTexts(record),
+  ];
+}
 
 /** Why nothing is sampled, since when, and what to do. */
 function silence(

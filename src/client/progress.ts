@@ -4,26 +4,9 @@ import { factsOf, renderBoard, renderPlain } from './board.js';
 import { follow } from './follow.js';
 import { NO_MOVES, moved, paceOf } from './pace.js';
 import type { Screen } from './screen.js';
-import type { Seen } from './server.js';
-
-/** What a look has found so far. */
-export interface Found {
-  /** When the batch began, in milliseconds since 1970; absent: the server has not answered. */
-  begun_ms?: number;
-  seen?: Seen;
-}
-
-/** One look at a batch. */
-export interface Look extends Pick<Found, 'begun_ms'> {
-  /** The workflow has ended, in any way. */
-  closed: boolean;
-  /** null: no answer this time. */
-  progress: BatchProgress | null;
-  /** Why there was no answer, if that is known. */
-  trouble: string | null;
-  /** Tasks of all batches and streams that wait for slots of workers; absent: the server has not said. */
-  queued?: number;
-}
+import type { BatchHandle, Found, Look, Outcome } from './batch-client.js';
+import { awaitOutcome } from './batch-client.js';
+import { renderResult } from './result-table.js';
 
 export interface FollowOptions {
   batchId: string;
@@ -151,3 +134,46 @@ function plainPrinter(screen: Screen, everyMs: number): (state: BoardState, last
     screen.say(renderPlain(state));
   };
 }
+
+/** `left`: the signal aborted before; `isKnown`: Temporal has told of the batch. */
+export type Watched = Outcome | { left: { isKnown: boolean } };
+
+export interface WatchOptions extends Omit<FollowOptions, 'look'> {
+  batch: BatchHandle;
+  /** For a batch that Temporal has lost: what is left of it, for the user. */
+  whyForgotten?: () => Promise<string>;
+  /** Why nobody answers, as far as this machine shows it; null: it shows nothing. */
+  whySilent?: () => Promise<string | null>;
+}
+
+/** The board of a batch until it has ended, then its result or why it has none. */
+export async function watchBatch({
+  batch,
+  whyForgotten,
+  whySilent = () => Promise.resolve(null),
+  ...options
+}: WatchOptions): Promise<Watched> {
+  const { batchId, screen, signal } = options;
+  const look: FollowOptions['look'] = async (tell) => {
+    const found = await batch.look(tell);
+    const why = found.closed || found.progress !== null ? null : await whySilent();
+    if (why === null) return found;
+    return { ...found, trouble: found.trouble === null ? why : `${why}: ${found.trouble}` };
+  };
+  const { ended, isKnown, progress } = await followBatch({ ...options, look });
+  if (ended === 'aborted') return { left: { isKnown } };
+  const outcome = await awaitOutcome(batch, { say: screen.say, signal });
+  if (outcome === null) return { left: { isKnown } };
+  if ('result' in outcome) {
+    if (outcome.refused !== undefined) screen.say(refusalOf(batchId, outcome.refused));
+    const shown = { ...outcome.result, failures: progress?.failures };
+    screen.print(['', ...renderResult(shown, screen.style())]);
+  } else if (outcome.forgotten === true && whyForgotten !== undefined) {
+    screen.say(await whyForgotten());
+  } else screen.say(`Batch ${batchId} failed: ${outcome.failure}`);
+  return outcome;
+}
+
+/** For a result that is older than the batch's newest start. */
+export const refusalOf = (batchId: string, refused: string): string =>
+  `The newest start of batch ${batchId} was refused: ${refused}. This is its result before that:`;

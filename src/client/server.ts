@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConnectionOptions, WorkflowUpdateHandle } from '@temporalio/client';
+import type { ConnectionOptions, WorkflowHandle, WorkflowUpdateHandle } from '@temporalio/client';
 import {
   ApplicationFailure,
   Client,
@@ -24,7 +24,7 @@ import {
   unreached,
   whyUnreached,
 } from '../temporal/server-address.js';
-import { onTaskQueue, pausedText } from '../temporal/workflow-status.js';
+import { onTaskQueue, pausedText, whyPaused } from '../temporal/workflow-status.js';
 
 /** For connections to a server of this machine: fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -146,14 +146,12 @@ export const openServer = (server: ServerAddress): Server => serverOn(server, { 
 export const openServerToLook = (server: ServerAddress): Server =>
   serverOn(server, { open: (options) => lazily({ ...options, interceptors: [] }) });
 
-type Open = (options: ServerAddress['options']) => Connection;
-
-const lazily: Open = (options) => Connection.lazy(options);
+const lazily = (options: ServerAddress['options']): Connection => Connection.lazy(options);
 
 /** After a call that did not reach the server, the next one goes over a new connection if certificates or keys differ. */
 function serverOn(
   address: ServerAddress,
-  { open, connection = open(address.options) }: { open: Open; connection?: Connection },
+  { open, connection = open(address.options) }: { open: typeof lazily; connection?: Connection },
 ): Server {
   let now = { address, connection, client: clientOn(connection, address) };
   const renew = async (): Promise<void> => {
@@ -177,7 +175,7 @@ function serverOn(
         return await now.connection.withDeadline(Date.now() + ms, call);
       } catch (error) {
         // Files that are just being replaced are looked at again after the next call.
-        if (NOT_REACHED.includes(codeOf(error))) await renew().catch(() => undefined);
+        if (NOT_REACHED.includes(ofGrpc(error).code)) await renew().catch(() => undefined);
         throw error;
       }
     },
@@ -203,6 +201,15 @@ const clientOn = (connection: Connection, { namespace, taskQueue }: ServerAddres
 export const onQueue = (taskQueue: string | undefined): string =>
   taskQueue === undefined ? '' : ` AND ${onTaskQueue(taskQueue)}`;
 
+/** Asks a workflow to end. Returns why it does not end yet; null: it ends. */
+export async function stopped(
+  { within }: Pick<Server, 'within'>,
+  handle: WorkflowHandle,
+): Promise<string | null> {
+  await within(CALL_MS, () => handle.signal('stop'));
+  return await within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
+}
+
 /** Asks a workflow. Throws `WorkflowNotFoundError`, or an error that says that no worker answers. */
 export async function query<T>(
   { client, within }: Pick<Server, 'client' | 'within'>,
@@ -219,11 +226,8 @@ export async function answered<T>(workflowId: string, call: () => Promise<T>): P
     return await call();
   } catch (error) {
     const refusal = refusedByServer(error, workflowId);
-    const isSilence =
-      error instanceof ServiceError ||
-      isGrpcServiceError(error) ||
-      error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
-    if (refusal === null && !isSilence) throw error;
+    const isLate = error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
+    if (refusal === null && ofGrpc(error).code < 0 && !isLate) throw error;
     throw new Error(refusal ?? noWorkerFor(workflowId), { cause: error });
   }
 }
@@ -260,13 +264,13 @@ export async function updated<T>(
 }
 
 /** An accepted update lasts as long as its engines need; a server that is busy or away meanwhile is asked again. */
-async function patiently<T>(result: () => Promise<T>): Promise<T> {
+export async function patiently<T>(result: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   for (;;) {
     try {
       return await result();
     } catch (error) {
       if (!isAway(error)) throw error;
-      await sleep(ASK_AGAIN_MS);
+      await sleep(ASK_AGAIN_MS, undefined, signal && { signal });
     }
   }
 }
@@ -274,11 +278,9 @@ async function patiently<T>(result: () => Promise<T>): Promise<T> {
 /** Whether the server may answer the same call later, as in Python's connection.py. */
 function isAway(error: unknown): boolean {
   if (error instanceof WorkflowUpdateRPCTimeoutOrCancelledError) return true;
-  const cause: unknown = error instanceof ServiceError ? error.cause : error;
-  if (!isGrpcServiceError(cause) || cause.details.includes('larger than max')) return false;
-  return [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, UNAVAILABLE].includes(
-    cause.code,
-  );
+  const { code, details } = ofGrpc(error);
+  const passes = [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, ABORTED, UNAVAILABLE];
+  return passes.includes(code) && !details.includes('larger than max');
 }
 
 /** Throws the fault of a run that has ended. One that was terminated, cancelled or continued may be asked again. */
@@ -296,9 +298,7 @@ async function throwOwnFault(
 function refusedByServer(error: unknown, workflowId: string): string | null {
   // The only reason for which it does that unasked.
   if (error instanceof QueryRejectedError) return pausedText(workflowId);
-  const cause: unknown = error instanceof ServiceError ? error.cause : error;
-  if (!isGrpcServiceError(cause)) return null;
-  const { code, details } = cause as Error & { code: number; details: string };
+  const { code, details } = ofGrpc(error);
   if (code === FAILED_PRECONDITION && /is paused/i.test(details)) return pausedText(workflowId);
   if (code === RESOURCE_EXHAUSTED && /rate limit/i.test(details))
     return `the Temporal server takes no more requests for now: ${details}`;
@@ -312,12 +312,12 @@ const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
 const [FAILED_PRECONDITION, ABORTED, UNAVAILABLE] = [9, 10, 14];
 /** Late: a call that the SDK has tried again and again. */
-const NOT_REACHED: readonly (number | null)[] = [UNAVAILABLE, DEADLINE_EXCEEDED];
+const NOT_REACHED = [UNAVAILABLE, DEADLINE_EXCEEDED];
 
-/** null: no error of gRPC. */
-function codeOf(error: unknown): number | null {
+/** Of another error, a code that gRPC does not have. */
+function ofGrpc(error: unknown): { code: number; details: string } {
   const cause: unknown = error instanceof ServiceError ? error.cause : error;
-  return isGrpcServiceError(cause) ? (cause as Error & { code: number }).code : null;
+  return isGrpcServiceError(cause) ? cause : { code: -1, details: '' };
 }
 
 /** Why a workflow or its server gave no answer, for people; null: it is only slow. */
@@ -327,9 +327,8 @@ export function silenceOf(
 ): string | null {
   const refusal = refusedByServer(error, workflowId);
   if (refusal !== null) return refusal;
-  const cause: unknown = error instanceof ServiceError ? error.cause : error;
-  if (!isGrpcServiceError(cause)) return describeError(error);
-  const { code, details } = cause as Error & { code: number; details: string };
+  const { code, details } = ofGrpc(error);
+  if (code < 0) return describeError(error);
   // Exhausted: earlier queries still wait for the worker. Parts of a server report their timeouts under any code.
   const isSlow = [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED].includes(code);
   if (isSlow || /deadline|timed out/i.test(details)) return null;
@@ -360,7 +359,7 @@ export async function silenceAt(
   { error, workflowId }: { error: unknown; workflowId: string },
 ): Promise<string | null> {
   const silence = silenceOf(error, { address: server.address, workflowId });
-  if (silence === null || codeOf(error) !== UNAVAILABLE) return silence;
+  if (silence === null || ofGrpc(error).code !== UNAVAILABLE) return silence;
   const { what, remedy, isFinal } = await server.why(error);
   return isFinal
     ? `waiting for the Temporal server at ${server.address}: ${what}; ${remedy}`

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowUpdateHandle } from '@temporalio/client';
-import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
+import { WorkflowFailedError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
+import { orAborted } from '../platform/waits/abort.js';
 import { whyItStands } from '../temporal/failing-task.js';
-import { isOpen, whyPaused } from '../temporal/workflow-status.js';
+import { isOpen } from '../temporal/workflow-status.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, connectServer, query, queuedFor, updated } from './server.js';
+import { CALL_MS, connectServer, patiently, query, queuedFor, stopped, updated } from './server.js';
 
 export interface StreamLook {
   progress: StreamProgress;
@@ -37,46 +37,31 @@ export async function connectStream(address: ServerAddress, id: string): Promise
     look: () => look(id, server),
     forget: async (through) => {
       // A worker accepts at once; the deletion may take long.
+      const args: [object] = [{ through }];
+      const options = { args, updateId: randomUUID() };
       const ask = (): Promise<WorkflowUpdateHandle<{ kept_from: number }>> =>
-        handle.startUpdate('forget', {
-          args: [{ through }],
-          updateId: randomUUID(),
-          waitForStage: 'ACCEPTED',
-        });
-      return await updated(server, {
-        workflowId: id,
-        start: () => server.within(CALL_MS, ask),
-      });
+        handle.startUpdate('forget', { ...options, waitForStage: 'ACCEPTED' });
+      return await updated(server, { workflowId: id, start: () => server.within(CALL_MS, ask) });
     },
-    stop: async () => {
-      await server.within(CALL_MS, () => handle.signal('stop'));
-      return await server.within(CALL_MS, () => handle.describe()).then(whyPaused, () => null);
-    },
-    ended: () => endsWithin(END_MS, (ms) => server.within(ms, () => handle.result())),
+    stop: () => stopped(server, handle),
+    ended: () => endsWithin(END_MS, () => server.within(END_MS, () => handle.result())),
     close: server.close,
   };
 }
 
 /** How long a stream that was stopped may take to end. */
 const END_MS = 120_000;
-const ASK_AGAIN_MS = 500;
 
 /** Whether `result` answers in time. A slow server gives a single call up before that; then it is asked again. */
-export async function endsWithin(
-  ms: number,
-  result: (ms: number) => Promise<unknown>,
-): Promise<boolean> {
-  const until = Date.now() + ms;
-  for (let left = ms; left > 0; left = until - Date.now()) {
-    try {
-      await result(left);
-      return true;
-    } catch (error) {
-      if (!isGrpcDeadlineError(error)) throw error;
-      await sleep(Math.min(ASK_AGAIN_MS, left));
-    }
+export async function endsWithin(ms: number, result: () => Promise<unknown>): Promise<boolean> {
+  const signal = AbortSignal.timeout(ms);
+  try {
+    await orAborted(patiently(result, signal), signal);
+    return true;
+  } catch (error) {
+    if (signal.aborted) return false;
+    throw error;
   }
-  return false;
 }
 
 async function look(id: string, server: Server): Promise<StreamLook> {

@@ -65,6 +65,19 @@ export function inColumns(
   return cells.map(lineOf);
 }
 
+export interface Column<T> {
+  title: string;
+  right?: true;
+  cell: (row: T) => string;
+}
+
+/** The line of the titles, then one for each row. */
+export const tableOf = <T>(columns: readonly Column<T>[], rows: readonly T[]): string[] =>
+  inColumns(
+    [columns.map(({ title }) => title), ...rows.map((row) => columns.map(({ cell }) => cell(row)))],
+    (at) => columns[at]?.right === true,
+  );
+
 /** `left`, as many spaces as fit, `right`. */
 export function spread(left: Line, right: { line: Line; columns: number }): Line {
   const gap = right.columns - lengthOf(left) - lengthOf(right.line);

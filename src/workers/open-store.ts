@@ -1,5 +1,6 @@
 import { toMs } from '../model/workflow-safe/durations.js';
 import type { Readers } from '../platform/files.js';
+import { describeError } from '../platform/errors.js';
 import { createDisk } from '../platform/files.js';
 import { readWholeNow } from '../platform/regular-file.js';
 import { addressOf } from '../platform/s3/bucket.js';
@@ -37,6 +38,41 @@ export function openStore(
     close: () => Promise.resolve(),
   };
 }
+
+interface Use<T> {
+  env: NodeJS.ProcessEnv;
+  bounds?: { max_cached_bytes: number; max_request_bytes: number };
+  /** The longest wait for the store; absent: until it gives up. */
+  within_ms?: number;
+  say?: (line: string) => void;
+  /** `away`: why the store does not answer; null: it does. */
+  use: (opened: OpenStore, away: string | null) => Promise<T>;
+}
+
+/** The store for one command. */
+export async function withStore<T>(
+  config: Pick<Config, 'store'>,
+  { env, bounds, within_ms, say, use }: Use<T>,
+): Promise<T> {
+  const opened = openStore(config, { env, ...(bounds ?? NOTHING_KEPT) });
+  // A store that is waited for says why again and again.
+  let why = 'no answer';
+  const signal = within_ms === undefined ? undefined : AbortSignal.timeout(within_ms);
+  const heard = (line: string): void => {
+    why = line;
+    say?.(line);
+  };
+  try {
+    const away = await opened
+      .ready({ say: heard, ...(signal && { signal }) })
+      .then(() => (signal?.aborted === true ? why : null), describeError);
+    return await use(opened, away);
+  } finally {
+    await opened.close();
+  }
+}
+
+const NOTHING_KEPT = { max_cached_bytes: 0, max_request_bytes: 0 };
 
 /** Brings it to this release's version; returns a sentence that says what it did. */
 export async function migrateStore(

@@ -9,7 +9,7 @@ import { FIGURES } from '../../src/cli/plan/figures.js';
 import { planned } from '../../src/cli/plan/plan-command.js';
 import type { Figures, Row, Workload } from '../../src/cli/plan/plan.js';
 import { leastMemory } from '../../src/cli/plan/plan.js';
-import { COMMANDS_OF } from '../../src/cli/plan/plan-table.js';
+import { COMMANDS_OF } from '../../src/cli/plan/plan-command.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { MAIN } from '../../lab/bed/command.js';
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { BatchProgress } from '../../src/activities/contract.js';
 import { refusedAtOnce, startedText } from '../../src/cli/batch.js';
 import type { BatchHandle } from '../../src/client/batch-client.js';
-import type { Look } from '../../src/client/progress.js';
+import type { Look } from '../../src/client/batch-client.js';
 
 const IN_PHASE = (phase: BatchProgress['phase']) => ({ phase }) as BatchProgress;
 const look = (found: Partial<Look>): Look => ({

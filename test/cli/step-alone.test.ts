@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { stepAlone } from '../../src/cli/step/step-alone.js';
+import { stepAlone } from '../../src/cli/step/step.js';
 import { createGymnasium } from '../../src/environments/gymnasium/environment.js';
 import { GymnasiumSettings } from '../../src/environments/gymnasium/settings.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';

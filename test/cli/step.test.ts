@@ -203,7 +203,7 @@ describe('temporal-rollout step', () => {
     assert.equal(wrong.status, 2);
     assert.match(
       wrong.stderr,
-      /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, nemo-rl, got standart/,
+      /--semantics: expected one of standard, nemo-rl-sync, nemo-rl-async, nemo-rl, got "standart"/,
     );
   });
 

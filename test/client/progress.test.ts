@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import type { Found, Look } from '../../src/client/progress.js';
+import type { Found, Look } from '../../src/client/batch-client.js';
 import { followBatch } from '../../src/client/progress.js';
 import { createScreen } from '../../src/client/screen.js';
 import { eventually } from '../../lab/bed/waiting.js';

@@ -12,7 +12,7 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import type { Found } from '../../src/client/progress.js';
+import type { Found } from '../../src/client/batch-client.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { openBatchClient } from '../../src/client/batch-client.js';
 import { answered, onLoopback, silenceOf, updated } from '../../src/client/server.js';

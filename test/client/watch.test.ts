@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { BatchHandle } from '../../src/client/batch-client.js';
 import { createScreen } from '../../src/client/screen.js';
-import type { WatchOptions } from '../../src/client/watch.js';
-import { watchBatch } from '../../src/client/watch.js';
+import type { WatchOptions } from '../../src/client/progress.js';
+import { watchBatch } from '../../src/client/progress.js';
 
 const unexpected = (): never => {
   throw new Error('not expected to be called');

@@ -77,7 +77,8 @@ describe('a batch whose worker and server are dead', () => {
 
   test('is read, group by group and turn by turn', async () => {
     const group = await outputOf(['show', `${ID}/0`, ...at]);
-    assert.match(group, /^0-0 {2}reward [-\d.]+ +\| 0-1 {2}reward /m);
+    assert.match(group, /^looked-at\/0-0 .*\| looked-at\/0-1 /m);
+    assert.match(group, /^reward [-\d.]+.* \| reward /m);
     const page = await outputOf(['show', `${ID}/0-0`, ...at]);
     assert.match(page, /^-- user \(prompt, \d+ tokens\)$/m);
     assert.match(page, /^-- turn 1: assistant, \d+ tokens, logprob -\d\.\d{3}, stop/m);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchHandle } from '../../../src/client/batch-client.js';
 import { follow } from '../../../src/client/follow.js';
-import type { Look } from '../../../src/client/progress.js';
+import type { Look } from '../../../src/client/batch-client.js';
 import { describeError } from '../../../src/platform/errors.js';
 
 export interface WatchOptions {

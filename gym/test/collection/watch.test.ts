@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { watchBatch } from '../../collection/follow/watch.js';
-import type { Look } from '../../../src/client/progress.js';
+import type { Look } from '../../../src/client/batch-client.js';
 
 const look = (closed: boolean): Look => ({ closed, progress: null, trouble: 'waiting' });
 

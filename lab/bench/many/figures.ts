@@ -150,8 +150,6 @@ export function postgresIn(page: string): Figures['postgres'] {
 }
 
 export const figuresFile = (figures: Figures): string =>
-  `import type { Figures } from './plan.js';
-
-/** Written by \`node --import tsx lab/bench/many/main.ts --figures\`. */
-export const FIGURES: Figures = ${JSON.stringify(figures, null, 2)};
+  `/** Written by \`node --import tsx lab/bench/many/main.ts --figures\`. */
+export const FIGURES = ${JSON.stringify(figures, null, 2)};
 `;

@@ -1,8 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import path from 'node:path';
-import { planned } from '../../../src/cli/plan/plan-command.js';
-import { planTable } from '../../../src/cli/plan/plan-table.js';
+import { planned, planTable } from '../../../src/cli/plan/plan-command.js';
 import { toMs } from '../../../src/model/workflow-safe/durations.js';
 import { findTemporalCli } from '../../../tools/temporal-cli/find.js';
 import { firstFreePort } from '../../../src/platform/process/free-port.js';

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { connectBatchClient } from '../../../src/client/batch-client.js';
 import { onLoopback } from '../../../src/client/server.js';
 import { allCompleted } from '../../../src/client/result-table.js';
-import { watchBatch } from '../../../src/client/watch.js';
+import { watchBatch } from '../../../src/client/progress.js';
 import { textsOf } from '../../../src/platform/lines.js';
 import { INTERRUPTED, untilAborted } from '../../../src/platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';

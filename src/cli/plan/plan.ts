@@ -1,44 +1,13 @@
 import type { MemoryPlan } from '../../workers/memory.js';
+import type { FIGURES } from './figures.js';
 
-/** What was measured, one unit each: CPU milliseconds, bytes, numbers. `node --import tsx lab/bench/many/main.ts --figures` writes them. */
-export interface Figures {
-  /** Machine and versions. */
-  where: string;
-  temporal: {
-    cpu_ms_rollout: number;
-    /** For each second that a rollout is in flight: heartbeats, timers. */
-    cpu_ms_rollout_s: number;
-    cpu_ms_turn: number;
-    /** Without heartbeats and long polls. */
-    requests_rollout: number;
-    heartbeats_rollout_s: number;
-    /** What Temporal Cloud bills, heartbeats apart. */
-    actions_rollout: number;
-    /** With the rollout's part of its slice's history. */
-    events_rollout: number;
-    history_bytes_rollout: number;
-    database_bytes_rollout: number;
-  };
-  worker: {
-    cpu_ms_rollout: number;
-    cpu_ms_rollout_s: number;
-    cpu_ms_turn: number;
-    cpu_ms_token: number;
-    resident_bytes_idle: number;
-    resident_bytes_rollout: number;
-    files_idle: number;
-    files_rollout: number;
-  };
-  journal: {
-    bytes_rollout: number;
-    bytes_turn: number;
-    /** Written together: at most 64 tokens, or those of 250 ms. */
-    bytes_flush: number;
-    bytes_token: number;
-  };
-  /** A turn of so many seconds and tokens in PostgreSQL: the database's own cost. */
-  postgres: { cpu_ms_turn: number; wal_bytes_turn: number; turn_s: number; tokens: number };
-}
+/**
+ * What was measured, one unit each: CPU milliseconds, bytes, numbers. `rollout_s`: for each second that a rollout is in
+ * flight, by heartbeats and timers. Requests are without heartbeats and long polls, actions those that Temporal Cloud
+ * bills, heartbeats apart, events with the rollout's part of its slice's history. A flush is of at most 64 tokens, or
+ * those of 250 ms. `postgres`: the database's own cost of a turn of so many seconds and tokens.
+ */
+export type Figures = typeof FIGURES;
 
 export interface Workload {
   rollouts: number;
@@ -225,11 +194,7 @@ export function leastMemory(
     const { generations, cached_workflows } = planFor(bytes);
     return generations >= rollouts && cached_workflows >= rollouts;
   };
-  let [low, high] = [0, MOST_BYTES / STEP_BYTES];
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (fits(middle * STEP_BYTES)) high = middle;
-    else low = middle;
-  }
-  return high * STEP_BYTES;
+  let bytes = STEP_BYTES;
+  while (bytes < MOST_BYTES && !fits(bytes)) bytes += STEP_BYTES;
+  return bytes;
 }

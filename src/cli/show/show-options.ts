@@ -1,10 +1,9 @@
 import { parseArgs } from 'node:util';
 import { BatchId } from '../../model/batch-request.js';
-import type { Selection, Sort } from '../../client/show/selection.js';
-import { SORTS } from '../../client/show/selection.js';
-import { parseWhere } from '../../client/show/where.js';
+import type { Selection } from '../../client/show/selection.js';
+import { SORTS, parseWhere } from '../../client/show/selection.js';
 import { UsageError } from '../../platform/command.js';
-import { FLAG, TEXT, integerOf } from '../arguments.js';
+import { FLAG, TEXT, integerIn, oneOf } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
@@ -44,7 +43,7 @@ export function parseShow(args: string[]): ShowOptions {
   });
   const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;
   if (worst !== undefined) checkAlone({ sort, reverse, limit, failed });
-  const by = sortOf(sort);
+  const by = sort === undefined ? null : oneOf('--sort', { text: sort, among: SORTS });
   const conditions = where.map(parseWhere);
   return {
     config,
@@ -57,13 +56,16 @@ export function parseShow(args: string[]): ShowOptions {
         worst !== undefined
           ? { by: 'reward', smallest_first: true }
           : by && { by, smallest_first: reverse },
-      limit: countOf('--worst', worst) ?? countOf('--limit', limit),
+      limit:
+        integerIn('--worst', { text: worst, least: 1 }) ??
+        integerIn('--limit', { text: limit, least: 1 }) ??
+        null,
     },
     follow,
     json,
     tokens,
     turns: turnsOf(values.turns),
-    call: values.call === undefined ? null : integerOf('--call', { text: values.call, least: 0 }),
+    call: integerIn('--call', { text: values.call, least: 0 }) ?? null,
   };
 }
 
@@ -87,18 +89,6 @@ function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' 
   if (row === undefined) return { batch_id: batch, place: null };
   const place = { row: Number(row), repeat: repeat === undefined ? null : Number(repeat) };
   return { batch_id: batch, place };
-}
-
-function sortOf(text: string | undefined): Sort | null {
-  if (text === undefined) return null;
-  // As the column is called.
-  const found = SORTS.find((sort) => sort === (text === 'tokens' ? 'length' : text));
-  if (found !== undefined) return found;
-  throw new UsageError(`--sort: expected one of ${SORTS.join(', ')}, got ${JSON.stringify(text)}`);
-}
-
-function countOf(option: string, text: string | undefined): number | null {
-  return text === undefined ? null : integerOf(option, { text, least: 1 });
 }
 
 /** `7` or `7-12`. */

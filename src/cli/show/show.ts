@@ -16,10 +16,10 @@ import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
-import { openStore } from '../../workers/open-store.js';
+import { withStore } from '../../workers/open-store.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import { DEFAULT_FILE, fileOfStore } from '../arguments.js';
-import { meantBatch } from '../meant-batch.js';
+import { DEFAULT_FILE } from '../arguments.js';
+import { fileOfStore, meantBatch } from '../store.js';
 import { styleOf, withScreen, write } from '../terminal.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
@@ -30,32 +30,32 @@ const SELDOM = { every_ms: 1000, rest: 2 };
 /** Rollouts from their journals. No server and no worker is needed; what only a server knows is said if one answers. */
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
-  const config = await loadConfig(options.config ?? (await fileOfStore()) ?? DEFAULT_FILE);
-  const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
-  try {
-    await opened.ready({
-      say: (line) => {
-        console.error(plain(line));
-      },
-    });
-    const { store } = opened;
-    const reader = createBatchReader(store, options.batch_id);
-    const requested = await reader.requested();
-    if (requested === null)
-      throw new Error(
-        await withWaiting(await notPlanned(options, store), {
-          options,
-          ids: [options.batch_id],
-        }),
-      );
-    const show: Show = { options, store, reader, requested };
-    if (options.place === null) await showList(show);
-    else if (options.place.repeat === null) await showGroup(show, options.place.row);
-    else await showRollout(show, { row: options.place.row, repeat: options.place.repeat });
-    return 0;
-  } finally {
-    await opened.close();
+  const config = await loadConfig((await fileOfStore(options.config)) ?? DEFAULT_FILE);
+  await withStore(config, {
+    env: process.env,
+    say: (line) => {
+      console.error(plain(line));
+    },
+    use: async ({ store }, away) => {
+      if (away !== null) throw new Error(away);
+      await showFrom(store, options);
+    },
+  });
+  return 0;
+}
+
+async function showFrom(store: TrajectoryStore, options: ShowOptions): Promise<void> {
+  const { batch_id, place } = options;
+  const reader = createBatchReader(store, batch_id);
+  const requested = await reader.requested();
+  if (requested === null) {
+    const text = await notPlanned(options, store);
+    throw new Error([text, ...(await waitingNow(options, [batch_id]))].join('; '));
   }
+  const show: Show = { options, store, reader, requested };
+  if (place === null) await showList(show);
+  else if (place.repeat === null) await showGroup(show, place.row);
+  else await showRollout(show, { row: place.row, repeat: place.repeat });
 }
 
 interface Show {
@@ -79,7 +79,10 @@ async function showList(show: Show): Promise<void> {
   if (!options.follow) {
     const list = await look();
     if (options.json) await write(list.shown.map(json));
-    else await write([...listPage(list, styleOf()), ...(await waitingOf(list, options))]);
+    else {
+      const waiting = isOver(list) ? [] : await waitingNow(options, [options.batch_id]);
+      await write([...listPage(list, styleOf()), ...waiting.flatMap((line) => ['', line])]);
+    }
     return;
   }
   await withScreen(process.stdout, async (screen, signal) => {
@@ -99,13 +102,10 @@ async function showList(show: Show): Promise<void> {
 }
 
 /** What speaks to a server takes half a second to load, and is no reason for a page to fail. */
-const waitingNow = (config: string | undefined, ids: readonly string[]): Promise<string | null> =>
-  import('./waiting-now.js').then((now) => now.waitingNow(config, ids)).catch(() => null);
-
-/** Below the page; none if all have ended. */
-async function waitingOf(list: List, { config, batch_id }: ShowOptions): Promise<string[]> {
-  const waiting = isOver(list) ? null : await waitingNow(config, [batch_id]);
-  return waiting === null ? [] : ['', waiting];
+async function waitingNow({ config }: ShowOptions, ids: readonly string[]): Promise<string[]> {
+  const loaded = import('./waiting-now.js').then((now) => now.waitingNow(config, ids));
+  const waiting = await loaded.catch(() => null);
+  return waiting === null ? [] : [waiting];
 }
 
 const isOver = ({ entries, requested }: List): boolean =>
@@ -178,13 +178,8 @@ async function showRollout(show: Show, place: { row: number; repeat: number }): 
     );
   const page = { style: styleOf(), tokens, turns, call };
   const blocks = blocksOf(rollout, page).flatMap(({ lines }) => lines);
-  const { config } = options;
-  const waiting = rollout.entry.ended === null ? await waitingNow(config, workflowsOf(ref)) : null;
-  await write([
-    ...headingOf(rollout, { siblings, style: styleOf() }),
-    ...(waiting === null ? [] : [waiting]),
-    ...blocks,
-  ]);
+  const waiting = rollout.entry.ended === null ? await waitingNow(options, workflowsOf(ref)) : [];
+  await write([...headingOf(rollout, { siblings, style: styleOf() }), ...waiting, ...blocks]);
 }
 
 /** Turns as they come, each printed once. */
@@ -240,16 +235,6 @@ async function notThere(
   const { batch_id } = options;
   const what = repeat === null ? `row ${row}` : `rollout ${row}-${repeat}`;
   const text = `${what} of ${batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;
-  return await withWaiting(text, {
-    options,
-    ids: workflowsOf({ batch_id, row, repeat: repeat ?? 0 }),
-  });
-}
-
-async function withWaiting(
-  text: string,
-  { options, ids }: { options: ShowOptions; ids: readonly string[] },
-): Promise<string> {
-  const waiting = await waitingNow(options.config, ids);
-  return waiting === null ? text : `${text}; ${waiting}`;
+  const ids = workflowsOf({ batch_id, row, repeat: repeat ?? 0 });
+  return [text, ...(await waitingNow(options, ids))].join('; ');
 }

@@ -1,5 +1,5 @@
 import type { WorkflowExecutionDescription } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/client';
+import { describedAs } from '../../client/batch-client.js';
 import type { Server } from '../../client/server.js';
 import { lastSeen, openServerToLook, query } from '../../client/server.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
@@ -37,22 +37,10 @@ export async function waitingNow(
 
 async function waitOfFirst(server: Server, ids: readonly string[]): Promise<string | null> {
   for (const id of ids) {
-    const described = await describe(server, id);
+    const described = await describedAs(id, { server, ms: BRIEF_MS });
     if (described !== null) return isOpen(described) ? await waitOf(server, described) : null;
   }
   return null;
-}
-
-async function describe(
-  { client }: Server,
-  id: string,
-): Promise<WorkflowExecutionDescription | null> {
-  try {
-    return await client.workflow.getHandle(id).describe();
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  }
 }
 
 async function waitOf(

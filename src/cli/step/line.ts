@@ -3,7 +3,7 @@ import type { EnvironmentMessage } from '../../environments/environment.js';
 import { Content, textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { foreignObject, type ForeignObject } from '../../model/foreign-object.js';
-import { problemsOf } from '../../model/problems.js';
+import { lineOf, problemsOf } from '../../model/problems.js';
 import { Message } from '../../model/sample.js';
 import type { Columns } from '../../model/sample-columns.js';
 import { ENVIRONMENT, probableColumns, renamed, unmapped } from '../../model/sample-columns.js';
@@ -70,25 +70,15 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
   const parsed = <T>(schema: z.ZodType<T>, value: unknown): T => {
     const { data, error } = schema.safeParse(value);
     if (error === undefined) return data;
-    throw bad(
-      problemsOf(error, value)
-        .map(({ where, what }) => `${where}: ${what}`)
-        .join('; '),
-    );
+    throw bad(problemsOf(error, value).map(lineOf).join('; '));
   };
-  let read: unknown;
+  let value: unknown;
   try {
-    read = readJson(text, columns === null ? FOREIGN : foreignIn(columns));
+    value = readJson(text, columns === null ? FOREIGN : foreignIn(columns));
+    if (columns !== null && isRecord(value)) value = renamed(value, columns);
   } catch (error) {
-    throw bad(`expected a JSON object: ${whyNoJson(text, error)}`);
-  }
-  let value = read;
-  if (columns !== null && isRecord(read)) {
-    try {
-      value = renamed(read, columns);
-    } catch (error) {
-      throw bad(describeError(error));
-    }
+    const isJson = !(error instanceof SyntaxError);
+    throw bad(isJson ? describeError(error) : `expected a JSON object: ${whyNoJson(text, error)}`);
   }
   const probable = probableColumns(value);
   if (probable !== null)
@@ -114,10 +104,8 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     semantics,
   } = parsed(Row, value);
   const isResult = rollout_id !== undefined && total_reward !== undefined;
-  const log = withAnswer(
-    isResult ? untilAnswer(textLog(message_log)) : textLog(message_log),
-    answer,
-  );
+  const said = textLog(message_log);
+  const log = withAnswer(isResult ? untilAnswer(said) : said, answer);
   if (!isAnswered(log))
     throw bad(
       `message_log: expected a last message of role assistant, got ${log.at(-1)?.role ?? 'none'}; --answer TEXT says it for all such lines`,

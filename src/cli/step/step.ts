@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import type { ExactEnvironment, TurnAnswer } from '../../environments/environment.js';
+import type {
+  ExactEnvironment,
+  TurnAnswer,
+  EnvironmentMessage,
+  StepContext,
+} from '../../environments/environment.js';
 import type { EnvironmentFactory } from '../../environments/factory.js';
 import { createEnvironmentFactory } from '../../environments/factory.js';
 import { EnvironmentSettings, isInProcess } from '../../environments/registry.js';
@@ -17,11 +22,11 @@ import { writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
-import { FILE, TEXT, settingsNamed } from '../arguments.js';
+import { FILE, TEXT, oneOf, settingsNamed } from '../arguments.js';
 import type { Line, Reading } from './line.js';
 import { parseLine } from './line.js';
 import { servePython } from './python-function.js';
-import { stepAlone } from './step-alone.js';
+import { withoutSession } from '../../model/journal/session.js';
 
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
 const AT_ONCE = 8;
@@ -80,11 +85,9 @@ function readOptions(args: string[]): Options {
   if (input === undefined) throw new UsageError('--input is missing');
   if (environment !== null && python !== null)
     throw new UsageError('expected one of --environment and --function, got both');
-  const semantics = Semantics.nullable().safeParse(values.semantics ?? null).data;
-  if (semantics === undefined) {
-    const among = Semantics.options.join(', ');
-    throw new UsageError(`--semantics: expected one of ${among}, got ${values.semantics}`);
-  }
+  const among = Semantics.options;
+  const { semantics: text } = values;
+  const semantics = text === undefined ? null : oneOf('--semantics', { text, among });
   return {
     name: environment ?? python,
     python,
@@ -197,12 +200,9 @@ async function runLines({ input, print, ...run }: Run): Promise<number> {
     for await (const { text, number } of linesOf(input)) {
       if (run.signal.aborted) break;
       if (text.trim() === '') continue;
-      const { line, player } = await preparedLine(text, { ...run, number });
-      while (ahead.length >= (player?.at_once ?? 1)) await ahead.shift();
-      const answer =
-        player === null
-          ? Promise.resolve(line)
-          : answerLine(line, { ...run, text, number, player });
+      const { at_once, play } = await preparedLine(text, { ...run, number });
+      while (ahead.length >= at_once) await ahead.shift();
+      const answer = play();
       const before = printed;
       printed = (async () => {
         const result = await answer;
@@ -236,22 +236,28 @@ function takeOverOutput(): Print {
 }
 
 type Failed = Extract<Printed, { error: unknown }>;
-type Prepared = { line: Line; player: Player } | { line: Failed; player: null };
+
+interface Prepared {
+  at_once: number;
+  play: () => Promise<Printed>;
+}
 
 async function preparedLine(
   text: string,
-  { name, player, ...reading }: Reading & Pick<Run, 'name' | 'player'>,
+  run: Reading & Pick<Run, 'name' | 'player' | 'is_standard' | 'signal'>,
 ): Promise<Prepared> {
-  const { number } = reading;
+  const { name, number } = run;
   try {
-    const line = parseLine(text, reading);
+    const line = parseLine(text, run);
     const named = name ?? line.task_name;
     if (named === null)
       throw new UsageError(`line ${number} has no task_name, and --environment is missing`);
-    return { line, player: await player(named) };
+    const player = await run.player(named);
+    const { at_once } = player;
+    return { at_once, play: () => answerLine(line, { ...run, text, player }) };
   } catch (error) {
-    if (error instanceof Fault) return { line: failure(error), player: null };
-    throw error;
+    if (!(error instanceof Fault)) throw error;
+    return { at_once: 1, play: () => Promise.resolve(failure(error)) };
   }
 }
 
@@ -302,4 +308,45 @@ function printed({ observation, reward, ...answer }: TurnAnswer<ForeignObject>):
     next_stop_strings: answer.next_stop_strings ?? null,
     answer: answer.answer ?? null,
   };
+}
+
+interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
+  log: EnvironmentMessage[];
+  metadata: ForeignObject;
+  /** Grades as under `standard`, what the policy said behind so many messages; absent: as NeMo RL does. */
+  prompt_length?: number;
+}
+
+/** One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended. */
+export async function stepAlone(
+  environment: ExactEnvironment,
+  { log, metadata, prompt_length, ...context }: Alone,
+): Promise<TurnAnswer<ForeignObject>> {
+  const inStep = (begun: number): StepContext => ({
+    ...context,
+    ...(prompt_length !== undefined && { prompt_length: prompt_length + begun }),
+  });
+  if (environment.begin === undefined)
+    return environment.step({ message_log: log, metadata }, inStep(0));
+  const answered = log.findIndex(({ role }) => role === 'assistant');
+  const prompt = answered === -1 ? log : log.slice(0, answered);
+  const keyed = (what: string) => ({
+    ...context,
+    idempotency_key: `${context.idempotency_key}/${what}-0`,
+  });
+  const begun = (await environment.begin({ message_log: prompt, metadata }, keyed('begin'))) ?? {
+    messages: [],
+    metadata,
+  };
+  try {
+    const whole = [...prompt, ...begun.messages, ...log.slice(prompt.length)];
+    const answer = await environment.step(
+      { message_log: whole, metadata: begun.metadata },
+      inStep(begun.messages.length),
+    );
+    return { ...answer, metadata: answer.metadata ? withoutSession(answer.metadata) : null };
+  } finally {
+    // A failed end leaves a session on the server, but the answer is good.
+    await environment.end?.(begun.metadata, keyed('end')).catch(() => false);
+  }
 }

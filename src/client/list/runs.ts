@@ -1,7 +1,7 @@
 import type { BatchProgress } from '../../activities/contract.js';
 import type { Server, ServerAddress } from '../server.js';
 import { onQueue, openServerToLook } from '../server.js';
-import type { Run } from './listed.js';
+import type { Run } from './list-table.js';
 
 /** What a Temporal server has of batches and streams. */
 export interface Runs {

@@ -20,19 +20,29 @@ const DEEPEST = 8;
 /** How many characters of a question or an answer are shown. */
 const PREVIEW = 80;
 
+/** A rollout's calls, on a page. */
+interface Calls {
+  trajectory: Trajectory;
+  paths: Paths;
+  options: PageOptions;
+}
+
+const callsOf = (trajectory: Trajectory, options: PageOptions): Calls => ({
+  trajectory,
+  paths: pathsOf(trajectory, rulesOf(trajectory)),
+  options,
+});
+
 /** The calls as a tree, each under the answer that it goes on from, and what became of the lives. */
 export function treeBlocks(trajectory: Trajectory, options: PageOptions): Block[] {
-  const { calls, lives } = trajectory;
-  const paths = pathsOf(trajectory, rulesOf(trajectory));
+  const calls = callsOf(trajectory, options);
   const depths: number[] = [];
-  for (const [number] of calls.entries())
-    depths.push(depthOf(trajectory, { number, paths, depths }));
-  const blocks = calls.flatMap((_, number) =>
-    isShown(number, options)
-      ? [callLine(trajectory, { number, paths, depth: depths[number] ?? 0, options })]
-      : [],
-  );
-  const ended = lives.flatMap(({ line: { life }, exit }) => {
+  const blocks = trajectory.calls.flatMap((call, number) => {
+    const depth = depthOf(call, { above: calls.paths.before[number], depths });
+    depths.push(depth);
+    return isShown(number, options) ? [callBlock(call, { calls, number, depth })] : [];
+  });
+  const ended = trajectory.lives.flatMap(({ line: { life }, exit }) => {
     if (exit === null) return [];
     const title = `life ${life} ended: ${exitText(exit)}`;
     return [block(`life.${life}`, { title, text: leftText(exit), style: options.style })];
@@ -54,79 +64,65 @@ const refusedBlocks = ({ refused, lives }: Trajectory, { style }: PageOptions): 
 
 /** A branch stands one step further right than what it branches from. */
 function depthOf(
-  { calls }: Pick<Trajectory, 'calls'>,
-  { number, paths, depths }: { number: number; paths: Paths; depths: readonly number[] },
+  { line }: JournalCall,
+  { above, depths }: { above: number | null | undefined; depths: readonly number[] },
 ): number {
-  const line = calls[number]?.line;
-  if (line === undefined || line.cause === 'first') return 0;
-  const above = paths.before[number] ?? line.parent;
-  const depth = above === null ? 0 : (depths[above] ?? 0);
+  if (line.cause === 'first') return 0;
+  const depth = depths[above ?? line.parent ?? -1] ?? 0;
   return Math.min(DEEPEST, line.cause === undefined ? depth : depth + 1);
 }
 
-function callLine(
-  trajectory: Trajectory,
-  {
-    number,
-    paths,
-    depth,
-    options,
-  }: { number: number; paths: Paths; depth: number; options: PageOptions },
+/** What is known of a call, and a line each of what it was asked and what it said. */
+function callBlock(
+  call: JournalCall,
+  { calls, number, depth }: { calls: Calls; number: number; depth: number },
 ): Block {
-  const { calls, open } = trajectory;
-  const call = calls[number];
-  if (call === undefined) return { key: `call.${number}`, lines: [] };
-  const sampled = call.sampled ?? open.get(number);
-  const indent = '  '.repeat(depth);
-  const { title, text } = callText(trajectory, { number, paths });
+  const { trajectory, options } = calls;
+  const { answer, line } = call;
+  const open = trajectory.open.get(number);
+  const sampled = call.sampled ?? open;
   const left = divergenceText(trajectory, number);
   const edited = editText(trajectory, number);
-  const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
-  const key = call.answer === null ? `open.call.${number}.${state}` : `call.${number}`;
+  const said = answer === null ? (open?.text ?? '') : saidIn(messageOf(answer));
+  const asked = line.news.at(-1);
+  const below = [
+    ...(asked === undefined ? [] : [preview(`${asked.role}: ${asked.content}`)]),
+    preview(`assistant: ${said}`),
+  ];
   const notes = [
     ...(left === null ? [] : [`diverged ${left}`]),
     ...(edited === null ? [] : [`edited ${edited}`]),
     ...seams(sampled?.segments ?? []),
   ];
-  const below = (line: string): string => `${indent}   ${line}`;
-  return block(key, {
-    title: `${indent}${title}`,
-    text: text.split('\n').map(below).join('\n'),
-    notes: notes.map(below),
+  const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
+  const indent = '  '.repeat(depth);
+  const indented = (text: string): string => `${indent}   ${text}`;
+  return block(answer === null ? `open.call.${number}.${state}` : `call.${number}`, {
+    title: `${indent}call ${number}: ${factsOf(call, { calls, number }).join(', ')}`,
+    text: below.map(indented).join('\n'),
+    notes: notes.map(indented),
     style: options.style,
   });
 }
 
-/** What is known of a call, and a line each of what it was asked and what it said. */
-function callText(
-  trajectory: Trajectory,
-  { number, paths }: { number: number; paths: Paths },
-): { title: string; text: string } {
-  const { calls, open } = trajectory;
-  const call = calls[number];
-  if (call === undefined) return { title: `call ${number}`, text: '' };
-  const { answer, line } = call;
-  const sampled = call.sampled ?? open.get(number);
-  const why = paths.status[number] ?? null;
+function factsOf(
+  call: JournalCall,
+  { calls: { trajectory, paths }, number }: { calls: Calls; number: number },
+): string[] {
+  const { answer, line, sampled: whole } = call;
+  const sampled = whole ?? trajectory.open.get(number);
   // Until then any answer may still be read, or be gone on from.
   const isOver = trajectory.end !== null || trajectory.verdict !== null;
   const malformed = answer?.malformed ?? 0;
-  const facts = [
+  return [
     ...beginningOf(call),
     ...(sampled === undefined ? [] : sampledFacts(sampled)),
-    ...(call.sampled === null ? ['not whole'] : [call.sampled.generation.finish_reason]),
+    whole === null ? 'not whole' : whole.generation.finish_reason,
     ...(malformed > 0 ? [formatCount(malformed, 'malformed tool call')] : []),
     ...(line.life > 1 ? [`life ${line.life}`] : []),
     ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
-    ...(isOver ? trainsText(trajectory, why) : []),
+    ...(isOver ? trainsText(trajectory, paths.status[number] ?? null) : []),
   ];
-  const said = answer === null ? (open.get(number)?.text ?? '') : saidIn(messageOf(answer));
-  const asked = line.news.at(-1);
-  const texts = [
-    ...(asked === undefined ? [] : [`${asked.role}: ${asked.content}`]),
-    `assistant: ${said}`,
-  ];
-  return { title: `call ${number}: ${facts.join(', ')}`, text: texts.map(preview).join('\n') };
 }
 
 /** Whether it trains. Nothing of a failed rollout does, which its head says. */
@@ -188,25 +184,20 @@ export function callBlocks(
     ...messagesBeyond(calls, { number, first: 0 }),
   ];
   const sampled = call.sampled ?? open.get(number);
-  const paths = pathsOf(trajectory, rulesOf(trajectory));
-  const head = callLine(trajectory, { number, paths, depth: 0, options });
+  const head = callBlock(call, { calls: callsOf(trajectory, options), number, depth: 0 });
   const said =
     answer === null
       ? { role: 'assistant', content: open.get(number)?.text ?? '' }
       : messageOf(answer);
+  const notes = [
+    `prompt ${formatCount(call.prompt_length, 'token')}`,
+    ...(sampled === undefined ? [] : sampledFacts(sampled)),
+    ...(sampled !== undefined && tokens ? tokenTable(sampled) : []),
+  ];
   return [
     head,
     ...asked.map((message, at) => messageBlock(message, { key: `asked.${at}`, style })),
-    messageBlock(said, {
-      key: 'said',
-      style,
-      notes: [
-        `prompt ${formatCount(call.prompt_length, 'token')}`,
-        ...(sampled === undefined
-          ? []
-          : [...sampledFacts(sampled), ...(tokens ? tokenTable(sampled) : [])]),
-      ],
-    }),
+    messageBlock(said, { key: 'said', style, notes }),
   ];
 }
 

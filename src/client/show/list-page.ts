@@ -1,6 +1,6 @@
 import { formatClock, formatNumber } from '../number-text.js';
-import type { Line, TextStyle } from '../text-line.js';
-import { inColumns, renderLine } from '../text-line.js';
+import type { Column, Line, TextStyle } from '../text-line.js';
+import { renderLine, tableOf } from '../text-line.js';
 import { widthOf } from '../text-width.js';
 import type { Entry } from './entry.js';
 import { isFailed, isValid, placeText } from './entry.js';
@@ -27,24 +27,18 @@ const INDENT = '    ';
 export function listPage(list: List, style: TextStyle): string[] {
   const { shown } = list;
   const columns = columnsFor(list);
-  const [titles = '', ...rows] = inColumns(
-    [
-      columns.map(({ title }) => title),
-      ...shown.map((one) => columns.map(({ cell }) => cell(one))),
-    ],
-    (at) => columns[at]?.left !== true,
-  );
+  const [titles = '', ...rows] = tableOf(columns, shown);
   const ended = shown.reduce((most, entry) => Math.max(most, stateOf(entry).length), ENDED.length);
   const left = style.columns - (widthOf(titles) + 2 + ended + 2);
   const lines: Line[] = [
     ...summary(list),
     [],
-    [titles, '  ', left < REASON_COLUMNS ? ENDED : `${ENDED.padEnd(ended)}  reason`].map(
-      (text) => ({
-        text,
-        ink: 'dim' as const,
-      }),
-    ),
+    [
+      {
+        text: `${titles}  ${left < REASON_COLUMNS ? ENDED : `${ENDED.padEnd(ended)}  reason`}`,
+        ink: 'dim',
+      },
+    ],
     ...shown.flatMap((entry, at): Line[] => {
       const line = [rows[at] ?? '', '  ', stateSpan(entry)];
       const { reason } = entry;
@@ -58,25 +52,27 @@ export function listPage(list: List, style: TextStyle): string[] {
   return lines.map((line) => renderLine(line, style));
 }
 
-interface Column {
-  title: string;
-  left?: true;
-  cell: (entry: Entry) => string;
-}
-
-const COLUMNS: readonly Column[] = [
-  { title: 'rollout', left: true, cell: placeText },
-  { title: 'reward', cell: (entry) => rewardText(entry) },
-  { title: 'turns', cell: ({ turns }) => formatNumber(turns) },
-  { title: 'tokens', cell: ({ tokens }) => formatNumber(tokens) },
-  { title: 'wall', cell: ({ wall_s }) => (wall_s === null ? '-' : formatClock(wall_s)) },
-  { title: 'tries', cell: ({ attempts }) => formatNumber(attempts) },
-  { title: 'faults', cell: ({ faults }) => (faults === 0 ? '' : formatNumber(faults)) },
+const COLUMNS: readonly Column<Entry>[] = [
+  { title: 'rollout', cell: placeText },
+  { title: 'reward', right: true, cell: (entry) => rewardText(entry) },
+  { title: 'turns', right: true, cell: ({ turns }) => formatNumber(turns) },
+  { title: 'tokens', right: true, cell: ({ tokens }) => formatNumber(tokens) },
+  {
+    title: 'wall',
+    right: true,
+    cell: ({ wall_s }) => (wall_s === null ? '-' : formatClock(wall_s)),
+  },
+  { title: 'tries', right: true, cell: ({ attempts }) => formatNumber(attempts) },
+  {
+    title: 'faults',
+    right: true,
+    cell: ({ faults }) => (faults === 0 ? '' : formatNumber(faults)),
+  },
 ];
-const TASK: Column = { title: 'task', left: true, cell: ({ task_name }) => task_name ?? '-' };
+const TASK: Column<Entry> = { title: 'task', cell: ({ task_name }) => task_name ?? '-' };
 
 /** Columns with the same value in every line are left out. */
-function columnsFor({ entries }: List): readonly Column[] {
+function columnsFor({ entries }: List): readonly Column<Entry>[] {
   const [first] = entries;
   const severalTasks = entries.some(({ task_name }) => task_name !== first?.task_name);
   const hasFaults = entries.some(({ faults }) => faults > 0);
@@ -88,7 +84,7 @@ export const rewardText = ({ reward }: Pick<Entry, 'reward'>): string =>
   reward === null ? '-' : reward.toFixed(3);
 
 const ENDED = 'ended';
-export const stateOf = ({ ended }: Pick<Entry, 'ended'>): string => ended ?? 'unfinished';
+const stateOf = ({ ended }: Pick<Entry, 'ended'>): string => ended ?? 'unfinished';
 
 export function stateSpan(entry: Pick<Entry, 'ended'>): Line[number] {
   const text = stateOf(entry);

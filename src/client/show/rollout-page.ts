@@ -53,9 +53,7 @@ export function headingOf(
     ],
     ...wrapped(facts.join(', '), style.columns).map((line): Line => [line]),
     ...wrapped(plainLine(more.join(', ')), style.columns).map((line): Line => [line]),
-    ...(entry.failure === null
-      ? waitLines(entry, style)
-      : failureLines(entry, { ...style, trajectory })),
+    ...troubleLines(entry, { ...style, trajectory }),
     ...(siblings.length < 2 ? [] : siblingLines(siblings, { own: entry, columns: style.columns })),
   ];
   return lines.map((line) => renderLine(line, style));
@@ -81,20 +79,19 @@ const turnsText = (trajectory: Trajectory, entry: Entry): string => {
     : formatCount(turns, 'turn');
 };
 
-function failureLines(
-  { failure }: Entry,
+/** Why it failed, or what it waits for. */
+function troubleLines(
+  { failure, ended, reason }: Entry,
   { columns, trajectory }: TextStyle & { trajectory: Trajectory },
 ): Line[] {
-  if (failure === null) return [];
-  const what = `${failure.type}: ${failure.message}`;
+  if (failure === null) {
+    const waits = ended === null && reason !== null ? wrapped(reason, columns) : [];
+    return waits.map((text) => [{ text, ink: 'dim' }]);
+  }
   // Programs fail, not their calls.
-  const text = isProgram(trajectory) ? what : `turn ${failure.turn}: ${what}`;
-  return wrapped(text, columns).map((line) => [{ text: line, ink: 'red' }]);
-}
-
-function waitLines({ ended, reason }: Entry, { columns }: TextStyle): Line[] {
-  if (ended !== null || reason === null) return [];
-  return wrapped(reason, columns).map((line) => [{ text: line, ink: 'dim' }]);
+  const where = isProgram(trajectory) ? '' : `turn ${failure.turn}: `;
+  const why = `${where}${failure.type}: ${failure.message}`;
+  return wrapped(why, columns).map((text) => [{ text, ink: 'red' }]);
 }
 
 /** In as many lines as they need. */

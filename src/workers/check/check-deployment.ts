@@ -13,7 +13,7 @@ import { checkEnvironments } from './check-environments.js';
 import { askForIds, checkStore } from './check-store.js';
 import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
-import { ANSWERS_WITHIN_MS } from './finding.js';
+import { ANSWERS_WITHIN_MS, broken, findingsOf, limited } from './finding.js';
 
 /**
  * Asks every part that temporal.yaml names once, and leaves each as it was. Never rejects because of a part. `file`: the
@@ -39,14 +39,14 @@ function checkGateway(config: Config): Finding[] {
   if (what === null) return [];
   const remedy =
     'name an address of the worker that they reach: worker.gateway.listen, and advertise';
-  return [{ part: 'worker.gateway', state: 'broken', what, remedy }];
+  return findingsOf('worker.gateway', [broken(what, remedy)]);
 }
 
 /** Checks the limit of open files of this shell, which need not be that of workers. */
 function checkOpenFiles(config: Config): Finding[] {
   const cut = cutByOpenFiles(config);
   if (cut === null) return [];
-  return [{ part: 'worker', state: 'limited', what: cut, remedy: RAISE_LIMIT }];
+  return findingsOf('worker', [limited(cut, RAISE_LIMIT)]);
 }
 
 /** Each replica by itself, because an unavailable one does not affect the others. */
@@ -62,13 +62,12 @@ export async function checkEngines(
   const log = pino({ level: 'silent' });
   const found = Object.entries(config.generation).map(async ([name, settings]) => {
     try {
-      const controls = createControls(name, { settings, env, replies });
       const api_key = apiKeyOf(name, { settings, env });
-      const of_replicas = settings.base_urls.map(async (url, i) => {
+      const controls = createControls(name, { settings, env, replies });
+      const of_replicas = controls.map(async (control, i) => {
+        const url = settings.base_urls[i] ?? '';
         const own = { ...settings, base_urls: [url] };
         const pool = createPool({ name, settings: own, config }, { env, log, replies });
-        const control = controls[i];
-        if (control === undefined) return [];
         try {
           return await checkEngine({ name, url, settings, pool, control, api_key, within_ms });
         } finally {
@@ -78,14 +77,7 @@ export async function checkEngines(
       return (await Promise.all(of_replicas)).flat();
     } catch (error) {
       const remedy = keyRemedy(settings.api_key_env, env);
-      return [
-        {
-          part: `generation.${name}`,
-          state: 'broken' as const,
-          what: describeError(error),
-          remedy,
-        },
-      ];
+      return findingsOf(`generation.${name}`, [broken(describeError(error), remedy)]);
     }
   });
   return [...noEngines(config, stack), ...(await Promise.all(found)).flat()];
@@ -100,7 +92,7 @@ function noEngines({ generation, environments }: Config, stack: string | null): 
     return [{ part: 'generation', state: 'ok', what, remedy: `check --config ${stack} asks it` }];
   }
   const remedy = `add one to temporal.yaml: generation: ${GENERATION_EXAMPLE}`;
-  return [{ part: 'generation', state: 'broken', what: 'no service is named', remedy }];
+  return findingsOf('generation', [broken('no service is named', remedy)]);
 }
 
 /** For a key that workers cannot read. */

@@ -9,7 +9,8 @@ import { preview, previews } from '../../model/problems.js';
 import { httpFailureIn, isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../generation-settings.js';
-import type { Finding } from './finding.js';
+import type { Finding, Found } from './finding.js';
+import { broken, findingsOf, limited, ok } from './finding.js';
 import { z } from 'zod';
 import { jsonOf } from '../../generation/wire/ask.js';
 import type { Answer } from '../../platform/http/client.js';
@@ -34,32 +35,27 @@ const NEEDS_TOKENS =
   'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
 
 /** Checks one replica: whether it is available, has the model, returns what a row needs, and can change its weights. */
-export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
-  const { name, url, settings, pool, within_ms } = engine;
-  const part = `generation.${name} ${url}`;
+export const checkEngine = async (engine: EngineToCheck): Promise<Finding[]> =>
+  findingsOf(`generation.${engine.name} ${engine.url}`, await foundOf(engine));
+
+async function foundOf(engine: EngineToCheck): Promise<Found[]> {
+  const { name, settings, pool, within_ms } = engine;
   const signal = AbortSignal.timeout(within_ms);
   let described: DescribedReplica;
   try {
     [described] = (await pool.describe(signal)) as [DescribedReplica];
   } catch (error) {
-    const remedy = await remedyOf(error, engine);
-    return [{ part, state: 'broken', what: saidOf(error, engine), remedy }];
+    return [broken(saidOf(error, engine), await remedyOf(error, engine))];
   }
   const { models, version } = described;
   const ids = models.map(({ id }) => id);
   const model = models.find(({ id }) => id === (settings.model ?? ids[0]));
   if (model === undefined) {
     const what = `serves ${previews(ids) || 'no model'}, not ${settings.model === null ? 'any' : preview(settings.model)}`;
-    return [{ part, state: 'broken', what, remedy: `generation.${name}.model names one of those` }];
+    return [broken(what, `generation.${name}.model names one of those`)];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
-  const found: Finding[] = [
-    {
-      part,
-      state: 'ok',
-      what: `${version ?? 'no version said'}, model ${preview(model.id)}${length}`,
-    },
-  ];
+  const found = [ok(`${version ?? 'no version said'}, model ${preview(model.id)}${length}`)];
   // Each question has its own limit.
   const unlimited = new AbortController().signal;
   const [asleep] = await pool.askEach((service) => service.isAsleep(), unlimited);
@@ -67,33 +63,33 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
     // Some versions break when they are asked to generate.
     const what = 'asleep: it generates nothing, and its weights cannot be changed';
     const remedy = 'somebody has put it to sleep (POST /sleep); POST /wake_up ends that';
-    return [...found, { part, state: 'limited', what, remedy }];
+    return [...found, limited(what, remedy)];
   }
   const [asked] = await pool.askEach(
     (service, { logprobsMode }) =>
-      askToGenerate(service, { engine, part, model: model.id, logprobsMode }),
+      askToGenerate(service, { engine, model: model.id, logprobsMode }),
     unlimited,
   );
-  found.push(...(asked?.answer ?? []));
-  found.push(await checkControl(engine, { part, version }));
-  found.push(...(await checkIsOne(engine, part)));
-  return found;
+  const control = await checkControl(engine, version);
+  return [...found, ...(asked?.answer ?? []), control, ...(await checkIsOne(engine))];
 }
 
 async function askToGenerate(
   service: GenerationService,
-  asked: {
+  {
+    engine,
+    model,
+    logprobsMode,
+  }: {
     engine: EngineToCheck;
-    part: string;
     model: string;
     logprobsMode: (model: string, options: { signal: AbortSignal }) => Promise<string>;
   },
-): Promise<Finding[]> {
-  const { engine, part, model, logprobsMode } = asked;
+): Promise<Found[]> {
   const signal = AbortSignal.timeout(engine.within_ms);
   if (await service.isPaused()) {
     const remedy = 'somebody has paused it (POST /pause); /resume ends that';
-    return [{ part, state: 'limited', what: 'paused: generations wait', remedy }];
+    return [limited('paused: generations wait', remedy)];
   }
   try {
     await service.generate(probeRequest({ model, temperature: 1 }), {
@@ -104,14 +100,14 @@ async function askToGenerate(
     await service.detokenize({ model, token_ids: [0, 1] }, signal);
   } catch (error) {
     const remedy = isSlow(error) ? IS_SLOW : await needsOf(error, engine);
-    return [{ part, state: 'broken', what: saidOf(error, engine), remedy }];
+    return [broken(saidOf(error, engine), remedy)];
   }
-  const tokens: Finding = { part, state: 'ok', what: 'token ids, a logprob each, tokenizer' };
+  const tokens = ok('token ids, a logprob each, tokenizer');
   const mode = await logprobsMode(model, { signal });
-  if (mode === 'processed') return [tokens, { part, state: 'ok', what: 'logprobs: processed' }];
+  if (mode === 'processed') return [tokens, ok('logprobs: processed')];
   const remedy =
     'serve with --logprobs-mode processed_logprobs, or ask for generation.logprobs_mode "raw", or sample at temperature 1 without other changes';
-  return [tokens, { part, state: 'limited', what: `logprobs: ${mode}`, remedy }];
+  return [tokens, limited(`logprobs: ${mode}`, remedy)];
 }
 
 /** What a server lacks that does not answer as vLLM does. */
@@ -122,10 +118,7 @@ async function needsOf(error: unknown, engine: EngineToCheck): Promise<string> {
   return isAway ? `its own log may say why; ${NEEDS_TOKENS}` : NEEDS_TOKENS;
 }
 
-async function checkControl(
-  engine: EngineToCheck,
-  { part, version }: { part: string; version: string | null },
-): Promise<Finding> {
+async function checkControl(engine: EngineToCheck, version: string | null): Promise<Found> {
   const { control, within_ms } = engine;
   const remedy =
     version?.endsWith('+simulator') === true
@@ -134,34 +127,23 @@ async function checkControl(
   try {
     const bound = { within_ms, signal: AbortSignal.timeout(within_ms) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
-    if (lacks.length > 0) {
-      return {
-        part,
-        state: 'limited',
-        what: `weights cannot be changed: no ${lacks.join(', ')}`,
-        remedy,
-      };
-    }
-    const what = `weights can be changed${tells_label ? '' : '; a process that replaces it cannot be detected'}`;
-    return { part, state: 'ok', what };
+    if (lacks.length > 0)
+      return limited(`weights cannot be changed: no ${lacks.join(', ')}`, remedy);
+    const unseen = tells_label ? '' : '; a process that replaces it cannot be detected';
+    return ok(`weights can be changed${unseen}`);
   } catch (error) {
-    return {
-      part,
-      state: 'limited',
-      what: `weights cannot be changed: ${saidOf(error, engine)}`,
-      remedy,
-    };
+    return limited(`weights cannot be changed: ${saidOf(error, engine)}`, remedy);
   }
 }
 
 /** Several engines behind one URL: a row would have the version of one and the tokens of the other. */
-async function checkIsOne(engine: EngineToCheck, part: string): Promise<Finding[]> {
+async function checkIsOne(engine: EngineToCheck): Promise<Found[]> {
   const { control, within_ms } = engine;
   try {
     await control.asOne({ starts: true }, { within_ms, signal: AbortSignal.timeout(within_ms) });
     return [];
   } catch (error) {
-    return isShared(error) ? [{ part, state: 'broken', what: saidOf(error, engine) }] : [];
+    return isShared(error) ? [{ state: 'broken', what: saidOf(error, engine) }] : [];
   }
 }
 

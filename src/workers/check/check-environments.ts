@@ -5,8 +5,8 @@ import { Fault } from '../../model/faults.js';
 import { isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
-import type { Finding } from './finding.js';
-import { ANSWERS_WITHIN_MS } from './finding.js';
+import type { Finding, Found } from './finding.js';
+import { ANSWERS_WITHIN_MS, broken, ok } from './finding.js';
 
 /** Each environment, created as a worker creates it, with what it reports (for example the level of a sandbox). */
 export async function checkEnvironments(
@@ -14,23 +14,16 @@ export async function checkEnvironments(
   env: NodeJS.ProcessEnv,
 ): Promise<Finding[]> {
   const messages = new Map<string, string[]>();
-  const factory = createEnvironmentFactory({
-    settings: environments,
-    env,
-    report: (message, name) => {
-      if (name !== null) messages.set(name, [...(messages.get(name) ?? []), message]);
-    },
-  });
+  const report = (message: string, name: string | null): void => {
+    if (name !== null) messages.set(name, [...(messages.get(name) ?? []), message]);
+  };
+  const factory = createEnvironmentFactory({ settings: environments, env, report });
   try {
     const found: Finding[] = [];
     for (const [name, settings] of Object.entries(environments)) {
-      const part = `environments.${name}`;
-      const { state, what, remedy } = await checkOne(
-        () => factory.create(name),
-        isInProcess(settings),
-      );
+      const { what, ...one } = await checkOne(() => factory.create(name), isInProcess(settings));
       const said = [what, ...(messages.get(name) ?? [])].join('; ');
-      found.push({ part, state, what: said, ...(remedy !== undefined && { remedy }) });
+      found.push({ part: `environments.${name}`, ...one, what: said });
     }
     return found;
   } finally {
@@ -46,11 +39,8 @@ export async function loadModules(
   { environments }: Pick<Config, 'environments'>,
   env: NodeJS.ProcessEnv,
 ): Promise<void> {
-  const factory = createEnvironmentFactory({
-    settings: environments,
-    env,
-    report: () => undefined,
-  });
+  const report = (): void => undefined;
+  const factory = createEnvironmentFactory({ settings: environments, env, report });
   try {
     for (const [name, settings] of Object.entries(environments)) {
       const isProgram = settings.kind === 'agent' && settings.run.command !== null;
@@ -66,32 +56,28 @@ export async function loadModules(
 async function checkOne(
   create: () => Promise<ExactEnvironment>,
   in_process: boolean,
-): Promise<Omit<Finding, 'part'>> {
+): Promise<Found> {
   let environment: ExactEnvironment;
   try {
     environment = await create();
   } catch (error) {
     const remedy =
       'mend it, or take it out of environments: workers do not start without it (docs/environments.md)';
-    return { state: 'broken', what: describeError(error), remedy };
+    return broken(describeError(error), remedy);
   }
-  if (environment.health === undefined) {
-    return { state: 'ok', what: in_process ? 'in the worker' : 'made' };
-  }
+  if (environment.health === undefined) return ok(in_process ? 'in the worker' : 'made');
   try {
     const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
     await environment.health(signal);
     await environment.program?.recognise?.(signal);
-    return { state: 'ok', what: 'answers' };
+    return ok('answers');
   } catch (error) {
     // A rejection counts as available, but a service of programs has a /health.
     const isRejected = error instanceof Fault && error.type === 'EnvironmentRejected';
-    if (isRejected && environment.program === undefined) {
-      return { state: 'ok', what: 'answers (and has no /health)' };
-    }
+    if (isRejected && environment.program === undefined) return ok('answers (and has no /health)');
     const remedy = isOfTls(error)
-      ? 'mend that where workers run; batches wait for it meanwhile'
-      : 'start it, or correct its settings; batches wait for it meanwhile';
-    return { state: 'broken', what: describeError(error), remedy };
+      ? 'mend that where workers run'
+      : 'start it, or correct its settings';
+    return broken(describeError(error), `${remedy}; batches wait for it meanwhile`);
   }
 }

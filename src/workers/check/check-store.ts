@@ -16,13 +16,14 @@ import { memoryOf } from '../config.js';
 import type { OwnStore } from '../one-store.js';
 import { writesResults } from '../one-store.js';
 import {
-  openStore,
   outputSettings,
   outputsReaders,
   outputsRoot,
   placeOfUrl,
+  withStore,
 } from '../open-store.js';
-import type { Finding } from './finding.js';
+import type { Finding, Found } from './finding.js';
+import { broken, findingsOf, limited, ok } from './finding.js';
 
 /** What the database's errors say if nobody answers. */
 const UNREACHED = [REACH, NAME_HOST];
@@ -44,7 +45,7 @@ export async function checkStore(
         await (place === null
           ? access(inputs_dir, constants.R_OK | constants.X_OK)
           : tryToRead(place));
-        return [{ state: 'ok', what: 'can be read' }];
+        return [ok('can be read')];
       },
       remedy: () =>
         'inputs_dir in temporal.yaml is the folder, or the address of the bucket, that sample files are below',
@@ -54,7 +55,7 @@ export async function checkStore(
 
 /** The ids of the store that temporal.yaml names; null: it does not answer, which is a finding of its own. */
 export const askForIds = (config: Config, env: NodeJS.ProcessEnv): Promise<OwnStore | null> =>
-  withStore(config, {
+  withOwnStore(config, {
     env,
     use: async ({ ids, store }) => ({
       ...(await ids({ make: false, results: writesResults(config) })),
@@ -71,14 +72,14 @@ async function checkDatabase(
   const isFile = store.kind === 'file';
   return await judge(isFile ? `store ${store.root}` : 'store postgres', {
     ask: async () => {
-      const policies = await withStore(config, {
+      const policies = await withOwnStore(config, {
         env,
         use: async ({ tryOut, store }) => {
           await tryOut();
           return await checkPolicies(config, store);
         },
       });
-      return isFile ? policies : [{ state: 'ok', what: 'can be written and read' }, ...policies];
+      return isFile ? policies : [ok('can be written and read'), ...policies];
     },
     remedy: (what) => {
       if (what.includes(MIGRATE)) return commandLine('store migrate', file);
@@ -110,7 +111,7 @@ async function checkFolder(config: Config): Promise<Finding[]> {
     ask: async () => {
       const readers = outputsReaders(config);
       const problems = folderProblems(await tryToWrite(root, { readers }), { readers, setting });
-      return problems.length > 0 ? problems : [{ state: 'ok', what: 'can be written' }];
+      return problems.length > 0 ? problems : [ok('can be written')];
     },
     remedy: (what) =>
       what.includes('ENOSPC') || what.includes('EDQUOT')
@@ -138,7 +139,7 @@ const checkBucket = (config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]>
     ask: async () => {
       const { store } = config;
       if (store.kind === 'postgres') await tryBucket(outputSettings(store.outputs, env));
-      return [{ state: 'ok', what: 'can be written, and keeps what was put once' }];
+      return [ok('can be written, and keeps what was put once')];
     },
     remedy: () =>
       'correct store.outputs, or give the worker credentials that may list, get, put and delete there (docs/deployment.md)',
@@ -147,52 +148,46 @@ const checkBucket = (config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]>
 function folderProblems(
   { free, inodes, closed }: Tried,
   { readers, setting }: { readers: Readers; setting: string },
-): Omit<Finding, 'part'>[] {
-  const found: { what: string; remedy: string }[] = [];
-  if (free < LITTLE_BYTES) {
-    const remedy = `make room there (1 GiB or more), or name another folder in ${setting}`;
-    found.push({ what: `can be written, but ${Math.floor(free / 2 ** 20)} MiB are free`, remedy });
-  }
-  if (inodes < FEW_INODES) {
-    const remedy = `remove files there, or name a folder of another file system in ${setting}`;
-    found.push({
-      what: `can be written, but ${inodes} inodes are free: a rollout takes one`,
-      remedy,
-    });
-  }
-  if (closed !== null) {
-    const is_umask = closed === 'the umask';
-    const remedy = is_umask
-      ? `start workers with umask ${readers === 'everyone' ? '022' : '027'} (this shell has another), or set readers: owner`
-      : `chmod o+rx ${closed}, or name another folder in ${setting}`;
-    found.push({
-      what: `can be written, but ${closed} keeps ${readers === 'everyone' ? 'everyone' : 'the group'} from reading (readers: ${readers})`,
-      remedy,
-    });
-  }
-  return found.map((one) => ({ state: 'limited', ...one }));
+): Found[] {
+  const found: Found[] = [];
+  const add = (what: string, remedy: string): void => {
+    found.push(limited(`can be written, but ${what}`, remedy));
+  };
+  if (free < LITTLE_BYTES)
+    add(
+      `${Math.floor(free / 2 ** 20)} MiB are free`,
+      `make room there (1 GiB or more), or name another folder in ${setting}`,
+    );
+  if (inodes < FEW_INODES)
+    add(
+      `${inodes} inodes are free: a rollout takes one`,
+      `remove files there, or name a folder of another file system in ${setting}`,
+    );
+  if (closed === null) return found;
+  const [umask, whom] = readers === 'everyone' ? ['022', 'everyone'] : ['027', 'the group'];
+  add(
+    `${closed} keeps ${whom} from reading (readers: ${readers})`,
+    closed === 'the umask'
+      ? `start workers with umask ${umask} (this shell has another), or set readers: owner`
+      : `chmod o+rx ${closed}, or name another folder in ${setting}`,
+  );
+  return found;
 }
 
-async function withStore<T>(
+function withOwnStore<T>(
   config: Config,
   { env, use }: { env: NodeJS.ProcessEnv; use: (opened: OpenStore) => Promise<T> },
 ): Promise<T> {
   const { cached_fold_bytes, request_bytes } = memoryOf(config);
-  const bounds = { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes };
-  const opened = openStore(config, { env, ...bounds });
-  try {
-    // The store reports while it waits; the last report is the reason.
-    const said: string[] = [];
-    const say = (line: string): void => {
-      said.push(line);
-    };
-    const signal = AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS);
-    await opened.ready({ say, signal });
-    if (signal.aborted) throw new Error(said.at(-1) ?? 'no answer');
-    return await use(opened);
-  } finally {
-    await opened.close();
-  }
+  return withStore(config, {
+    env,
+    bounds: { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes },
+    within_ms: STORE_ANSWERS_WITHIN_MS,
+    use: async (opened, away) => {
+      if (away !== null) throw new Error(away);
+      return await use(opened);
+    },
+  });
 }
 
 /** A service for which nothing was published has no finding. */
@@ -207,10 +202,10 @@ async function checkPolicies(
     const what = whyNothingServes(viewOf(record));
     if (what === null) {
       const weights = record.version === null ? 'what engines loaded' : `version ${record.version}`;
-      return [{ part, state: 'ok', what: `${weights} serves` }];
+      return findingsOf(part, [ok(`${weights} serves`)]);
     }
     const remedy = 'rollouts wait until a replica serves (docs/weights.md)';
-    return [{ part, state: 'broken', what, remedy }];
+    return findingsOf(part, [broken(what, remedy)]);
   });
   return (await Promise.all(found)).flat();
 }
@@ -222,7 +217,7 @@ async function judge(
     ask,
     remedy,
   }: {
-    ask: () => Promise<(Omit<Finding, 'part'> & { part?: string })[]>;
+    ask: () => Promise<(Found & { part?: string })[]>;
     remedy: (what: string) => string;
   },
 ): Promise<Finding[]> {
@@ -231,6 +226,6 @@ async function judge(
   } catch (error) {
     const why = await whyNoSpace(error);
     const what = `${describeError(error)}${why === null ? '' : `: ${why}`}`;
-    return [{ part, state: 'broken', what, remedy: remedy(what) }];
+    return findingsOf(part, [broken(what, remedy(what))]);
   }
 }

@@ -16,8 +16,8 @@ import { foreignPolicy } from '../policies.js';
 import type { RoleQueue } from '../queues.js';
 import { queuesOf } from '../queues.js';
 import { lookAtAttributes, withoutText } from '../search-attributes.js';
-import type { Finding } from './finding.js';
-import { ANSWERS_WITHIN_MS } from './finding.js';
+import type { Finding, Found } from './finding.js';
+import { ANSWERS_WITHIN_MS, broken, findingsOf, limited, ok } from './finding.js';
 import { whyTaskFails } from '../../temporal/failing-task.js';
 import { OPEN_IN_SEARCHES, onTaskQueue, whyPaused } from '../../temporal/workflow-status.js';
 
@@ -37,15 +37,14 @@ export async function checkTemporal(config: Config, asked: ServerCheck): Promise
   const part = `temporal ${options.address}`;
   // Its client would try again for ten seconds.
   const found = await lookAtServer(options).catch(() => null);
-  if (found?.isFinal === true)
-    return [{ part, state: 'broken', what: found.what, remedy: found.remedy ?? '' }];
+  if (found?.isFinal === true) return findingsOf(part, [broken(found.what, found.remedy ?? '')]);
   const connection = Connection.lazy({ ...options, connectTimeout: CONNECTS_WITHIN_MS });
   try {
     await connection.ensureConnected();
   } catch (error) {
     await connection.close();
     const { what, remedy } = await whyUnreached(error, { ...options, setting: address_from });
-    return [{ part, state: 'broken', what, remedy }];
+    return findingsOf(part, [broken(what, remedy)]);
   }
   try {
     return await connection.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
@@ -79,13 +78,14 @@ async function askServer(
     await connection.workflowService.describeNamespace({ namespace });
   } catch (error) {
     const remedy = `temporal operator namespace create --namespace ${namespace}, or name another one (temporal.namespace)`;
-    return [
-      { part, state: 'broken', what: `namespace ${namespace}: ${describeError(error)}`, remedy },
-    ];
+    const what = `namespace ${namespace}: ${describeError(error)}`;
+    return findingsOf(part, [broken(what, remedy)]);
   }
-  const found: Finding[] = [{ part, state: 'ok', what: `namespace ${namespace}` }];
-  found.push(await checkAttributes(connection, { part, namespace }));
-  found.push(...(await checkClock(connection, { part, namespace }).catch(() => [])));
+  const found = findingsOf(part, [
+    ok(`namespace ${namespace}`),
+    await checkAttributes(connection, namespace),
+    ...(await checkClock(connection, namespace).catch(() => [])),
+  ]);
   const client = new Client({ connection, namespace });
   for (const queue of queuesOf(config)) found.push(await checkQueue(client, { ...queue, file }));
   found.push(...(await checkPolicies(client, config)));
@@ -115,42 +115,33 @@ async function checkStores(
   { config, own }: { config: Config; own: OwnStore },
 ): Promise<Finding[]> {
   const others = await findOtherStores(workflowService, { config, namespace, own });
-  return others.map(({ queue, what, remedy }) => ({
-    part: `task queue ${queue}`,
-    state: 'broken',
-    what,
-    remedy,
-  }));
+  return others.flatMap(({ queue, what, remedy }) =>
+    findingsOf(`task queue ${queue}`, [broken(what, remedy)]),
+  );
 }
 
-async function checkClock(
-  connection: Connection,
-  { part, namespace }: { part: string; namespace: string },
-): Promise<Finding[]> {
+async function checkClock(connection: Connection, namespace: string): Promise<Found[]> {
   const ahead = await clockAhead(connection, { namespace });
   // What the server says of its workers has its own clock.
   if (ahead === null || !takeAhead(ahead)) return [];
   const what = `this host's clock is ${differenceText(ahead)} the server's`;
   const remedy =
     'set it (NTP): rollouts are timed by the server’s clock, logs and files by this one';
-  return [{ part, state: 'limited', what, remedy }];
+  return [limited(what, remedy)];
 }
 
-async function checkAttributes(
-  connection: Connection,
-  { part, namespace }: { part: string; namespace: string },
-): Promise<Finding> {
+async function checkAttributes(connection: Connection, namespace: string): Promise<Found> {
   try {
     const { missing, taken } = await lookAtAttributes(connection, { namespace });
-    if (taken.length > 0) return { part, state: 'limited', what: withoutText(taken, namespace) };
-    if (missing.length === 0) return { part, state: 'ok', what: 'search attributes' };
+    if (taken.length > 0) return { state: 'limited', what: withoutText(taken, namespace) };
+    if (missing.length === 0) return ok('search attributes');
     const names = missing.map(({ name }) => name).join(', ');
     const remedy =
       'a worker that may adds those that the namespace has room for when it starts; else it prints the commands to type';
-    return { part, state: 'limited', what: `no search attributes ${names} yet`, remedy };
+    return limited(`no search attributes ${names} yet`, remedy);
   } catch (error) {
     const remedy = 'workers with the role workflow need them: ask an operator of the namespace';
-    return { part, state: 'broken', what: describeError(error), remedy };
+    return broken(describeError(error), remedy);
   }
 }
 
@@ -167,20 +158,20 @@ async function checkQueue(
 export function workerFinding(
   sign: Sign | null,
   { role, file }: { role: string; file: string | undefined },
-): Omit<Finding, 'part'> {
+): Found {
   const start = `start one with role ${role}: ${commandLine('worker', file)}`;
   if (sign === null) {
     const what = 'no worker waits: what is started there waits, too';
-    return { state: 'limited', what, waits: true, remedy: start };
+    return { ...limited(what, start), waits: true };
   }
   const { ago, every } = sign;
-  if (isAlive(sign)) return { state: 'ok', what: `a worker was seen ${ago} s ago (${role})` };
+  if (isAlive(sign)) return ok(`a worker was seen ${ago} s ago (${role})`);
   if (mayBeAlive(sign)) {
     const what = `a worker asked for tasks ${ago} s ago; one that waits asks every ${every} s, so it may be gone`;
-    return { state: 'limited', what, waits: true, remedy: `check again in a minute, or ${start}` };
+    return { ...limited(what, `check again in a minute, or ${start}`), waits: true };
   }
   const what = `a worker was seen ${ago} s ago; one that runs gives a sign every ${every} s, so it is gone, or hangs`;
-  return { state: 'limited', what, waits: true, remedy: start };
+  return { ...limited(what, start), waits: true };
 }
 
 /** Each costs a call. What keeps one from going on keeps most of them. */

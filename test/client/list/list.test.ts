@@ -2,9 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../../../src/activities/contract.js';
-import { listTable } from '../../../src/client/list/list-table.js';
-import type { Run } from '../../../src/client/list/listed.js';
-import { merged, withProgress, withResult } from '../../../src/client/list/listed.js';
+import {
+  listTable,
+  merged,
+  withProgress,
+  withResult,
+} from '../../../src/client/list/list-table.js';
+import type { Run } from '../../../src/client/list/list-table.js';
 import { progressOfAll } from '../../../src/client/list/runs.js';
 
 const AT = Date.UTC(2026, 10, 25, 10);

@@ -31,7 +31,7 @@ describe('a vLLM in place of the example’s engine', () => {
   test('is the only one that can be asked for, and neither killed nor slowed down', async () => {
     await assert.rejects(
       learningCommand(['--engine', 'sglang']),
-      /--engine: expected example or torch or vllm, got "sglang"/,
+      /--engine: expected one of example, torch, vllm, got "sglang"/,
     );
     for (const beside of [['--chaos'], ['--tick', '1']])
       await assert.rejects(
