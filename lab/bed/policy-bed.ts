@@ -6,7 +6,7 @@ import type { PolicyStatus, PublishResult } from '../../src/activities/contract/
 import { LOOPBACK_CHANNEL, onLoopback } from '../../src/client/server.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { promptLogprobs } from '../../simulator/weights.js';
-import type { Publish } from '../../src/model/policy/publish.js';
+import type { Publish } from '../../src/model/policy/orders.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import type { Child } from '../../src/platform/process/child.js';
 import type { RecoveryBatch, RecoveryBed, RecoveryBedOptions } from './bed.js';

@@ -1,18 +1,11 @@
 import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/closing.js';
+import { createBringReplica } from './policy/bring-replica.js';
+import { createTakeOrder } from './policy/take-order.js';
 import type { AllActivities } from './contract/stream.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
 import { createSetLimits } from './limits/set-limits.js';
 import { createGenerateTurn } from './turn/generate-turn.js';
-import { createAbandonTransfer } from './policy/abandon-transfer.js';
-import { createAttachCheckpoint } from './policy/attach-checkpoint.js';
-import { createBeginTransfer } from './policy/begin-transfer.js';
-import { createConcludePublish, createSettlePublish } from './policy/settle-publish.js';
-import { createFinishTransfer } from './policy/finish-transfer.js';
-import { createChangeReplicas, createSurveyReplicas } from './policy/change-replicas.js';
-import { createReleaseHolder } from './policy/release-holder.js';
-import { createSleepEngines, createWakeEngines } from './policy/sleep-engines.js';
-import { createUpdateReplica } from './policy/update-replica.js';
 import { createFindInputs } from './plan/inputs.js';
 import { createPlanBatch } from './plan/plan-batch.js';
 import { createLookAtRollouts } from './look/look-at-rollouts.js';
@@ -45,18 +38,8 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     closeSlice: createCloseSlice(dependencies),
     lookAtRollouts: createLookAtRollouts(dependencies),
     foldGroups: createFoldGroups(dependencies),
-    settlePublish: createSettlePublish(dependencies),
-    updateReplica: createUpdateReplica(dependencies),
-    concludePublish: createConcludePublish(dependencies),
-    beginTransfer: createBeginTransfer(dependencies),
-    finishTransfer: createFinishTransfer(dependencies),
-    abandonTransfer: createAbandonTransfer(dependencies),
-    attachCheckpoint: createAttachCheckpoint(dependencies),
-    releaseHolder: createReleaseHolder(dependencies),
-    sleepEngines: createSleepEngines(dependencies),
-    wakeEngines: createWakeEngines(dependencies),
-    surveyReplicas: createSurveyReplicas(dependencies),
-    changeReplicas: createChangeReplicas(dependencies),
+    takeOrder: createTakeOrder(dependencies),
+    bringReplica: createBringReplica(dependencies),
     planStream: createPlanStream(dependencies),
     admitGroups: createAdmitGroups(dependencies),
     endGroup: createEndGroup(dependencies),

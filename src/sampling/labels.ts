@@ -8,7 +8,7 @@ import { Fault } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
 import { baseOf, isAsSent } from '../model/policy/adapters.js';
 import type { PolicyRecord, ReplicaEntry } from '../model/policy/record.js';
-import { isInTransit } from '../model/policy/ticket.js';
+import { isInTransit } from '../model/policy/record.js';
 
 export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
 

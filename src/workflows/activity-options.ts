@@ -2,9 +2,11 @@ import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
 import { CancellationScope, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { Activities, RolloutPlan } from '../activities/contract.js';
 import type {
+  BringReplica,
+  BroughtReplica,
+  OrderTaken,
   PolicyActivities,
-  UpdatedReplica,
-  UpdateReplica,
+  PolicyOrder,
 } from '../activities/contract/policy.js';
 import type { AllActivities } from '../activities/contract/stream.js';
 import { heartbeatWithin } from '../model/workflow-safe/heartbeats.js';
@@ -17,11 +19,10 @@ import { named } from '../platform/plain.js';
  *
  * | activity | one attempt | all attempts | why |
  * |---|---|---|---|
- * | settlePublish, concludePublish, attachCheckpoint, releaseHolder | 2 min | 10 min | short questions; a longer outage of the store fails the update |
- * | surveyReplicas | 1 min | – | nothing can be repaired without it |
- * | changeReplicas | 1 min | 10 min | one change of the record; a longer outage of the store fails the update |
- * | beginTransfer, finishTransfer, abandonTransfer | 24 h | – | bounded by pause_limit; another attempt follows a lost worker |
- * | updateReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
+ * | takeOrder | 2 min | 10 min | short questions; a longer outage of the store fails the update |
+ * | takeOrder: survey | 2 min | – | nothing can be repaired without it |
+ * | takeOrder: begin, finish, abandon, sleep, wake | 24 h | – | bounded by pause_limit; another attempt follows a lost worker |
+ * | bringReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
  */
 
 /**
@@ -108,71 +109,47 @@ export const { admitGroups, endGroup, dropGroups, putStep } = proxyActivities<Al
   startToCloseTimeout: '2m',
 });
 
-export const { settlePublish, concludePublish, attachCheckpoint, releaseHolder } =
+/** Each touches all engines at once, and is always completed. */
+const TOUCHING: ReadonlySet<PolicyOrder['name']> = new Set([
+  'begin',
+  'finish',
+  'abandon',
+  'sleep',
+  'wake',
+]);
+
+/** Its own faults are final. Retries are for lost workers, an unavailable store, and an engine that may still answer. */
+const touching = (heartbeat_ms: number, summary: string): PolicyActivities =>
   proxyActivities<PolicyActivities>({
+    startToCloseTimeout: '24h',
+    heartbeatTimeout: heartbeat_ms,
+    retry: RETRY,
+    cancellationType: WRITES_FIRST,
+    summary,
+  });
+
+export function takeOrder(order: PolicyOrder, heartbeat_ms = 10_000): Promise<OrderTaken> {
+  const { name: summary } = order;
+  if (TOUCHING.has(summary))
+    return CancellationScope.nonCancellable(() => touching(heartbeat_ms, summary).takeOrder(order));
+  return proxyActivities<PolicyActivities>({
     ...BEATING,
     startToCloseTimeout: '2m',
-    scheduleToCloseTimeout: '10m',
-  });
-
-export const { changeReplicas } = proxyActivities<PolicyActivities>({
-  ...BEATING,
-  startToCloseTimeout: '1m',
-  scheduleToCloseTimeout: '10m',
-});
-
-export const { surveyReplicas } = proxyActivities<PolicyActivities>({
-  ...BEATING,
-  startToCloseTimeout: '1m',
-});
-
-/**
- * Its own faults are final. Retries are for lost workers, an unavailable store, and an engine that may still answer.
- */
-const replicaActivity = (
-  heartbeat_ms: number,
-  replica: string,
-): PolicyActivities['updateReplica'] =>
-  proxyActivities<PolicyActivities>({
-    startToCloseTimeout: '24h',
-    heartbeatTimeout: heartbeat_ms,
-    retry: RETRY,
-    cancellationType: WRITES_FIRST,
-    summary: replica,
-  }).updateReplica;
-
-const transferActivities = (heartbeat_ms: number): PolicyActivities =>
-  proxyActivities<PolicyActivities>({
-    startToCloseTimeout: '24h',
-    heartbeatTimeout: heartbeat_ms,
-    retry: RETRY,
-    cancellationType: WRITES_FIRST,
-  });
-
-type TransferActivity =
-  'beginTransfer' | 'finishTransfer' | 'abandonTransfer' | 'sleepEngines' | 'wakeEngines';
-
-/** Each touches all engines at once, and is always completed. */
-export const transferActivity =
-  <T extends TransferActivity>(name: T, heartbeat_ms: number) =>
-  (...[input]: Parameters<PolicyActivities[T]>): ReturnType<PolicyActivities[T]> =>
-    CancellationScope.nonCancellable(() =>
-      (transferActivities(heartbeat_ms)[name] as (given: typeof input) => Promise<unknown>)(input),
-    ) as ReturnType<PolicyActivities[T]>;
+    ...(summary !== 'survey' && { scheduleToCloseTimeout: '10m' }),
+    summary,
+  }).takeOrder(order);
+}
 
 /** A started update is always completed. */
-export const updateReplica = (
-  order: UpdateReplica,
-  heartbeat_ms: number,
-): Promise<UpdatedReplica> =>
-  CancellationScope.nonCancellable(() => replicaActivity(heartbeat_ms, order.replica)(order));
+export const bringReplica = (input: BringReplica, heartbeat_ms: number): Promise<BroughtReplica> =>
+  CancellationScope.nonCancellable(() => touching(heartbeat_ms, input.replica).bringReplica(input));
 
 /** Brings the record's version to a replica on which nobody has a stream. */
 export const restoreReplica = (
-  order: Pick<UpdateReplica, 'service' | 'replica'>,
+  input: Pick<BringReplica, 'service' | 'replica'>,
   heartbeat_ms: number,
-): Promise<UpdatedReplica> =>
-  replicaActivity(heartbeat_ms, order.replica)({ ...order, version: null, mode: 'abort' });
+): Promise<BroughtReplica> =>
+  touching(heartbeat_ms, input.replica).bringReplica({ ...input, version: null, mode: 'abort' });
 
 type TurnActivity = keyof RolloutPlan['queues'];
 

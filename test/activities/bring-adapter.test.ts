@@ -5,8 +5,9 @@ import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { lookAt } from '../../src/activities/policy/weight-files.js';
 import { adapterNamed, adapterOf } from '../../src/model/policy/adapters.js';
-import { Publish } from '../../src/model/policy/publish.js';
-import { concluded, withReplica, withTarget } from '../../src/model/policy/record.js';
+import { Publish } from '../../src/model/policy/orders.js';
+import { withReplica } from '../../src/model/policy/record.js';
+import { concluded, withTarget } from '../../src/model/policy/target.js';
 import { controlFault } from '../fakes/controlled-engine.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { ORDER, updating } from '../fakes/updated-replica.js';
@@ -40,8 +41,8 @@ describe('an adapter', () => {
       });
     });
     engine.calls.splice(0);
-    const bring = () => world.bench.result('updateReplica', { ...ORDER, version: 2 });
-    const fails = () => world.bench.failure('updateReplica', { ...ORDER, version: 2 });
+    const bring = () => world.bench.result('bringReplica', { ...ORDER, version: 2 });
+    const fails = () => world.bench.failure('bringReplica', { ...ORDER, version: 2 });
     return { ...world, file, bring, fails };
   }
 
@@ -64,12 +65,11 @@ describe('an adapter', () => {
 
   test('keeps a joiner out that has too few places for it', async (t) => {
     const { engine, entry, records, bench } = await over(t);
-    await records.change((now) => {
-      const joined = { ...now!.replicas[URL]!, state: 'unknown' as const, examined: false };
-      return { ...now!, replicas: { ...now!.replicas, [URL]: joined } };
-    });
+    await records.change((now) =>
+      withReplica(now!, { replica: URL, state: 'unknown', examined: false }),
+    );
     engine.started = { ...engine.started, adapter_places: 1 };
-    const { message } = await bench.failure('updateReplica', { ...ORDER, version: null });
+    const { message } = await bench.failure('bringReplica', { ...ORDER, version: null });
     assert.match(message, /has too few places for adapters .*expected at least 3, .*got 1/);
     const { state, examined, fault } = await entry();
     assert.deepEqual([state, examined], ['away', false]);

@@ -9,7 +9,7 @@ test('an engine stays cut off and paused where its load breaks, because it may h
   engine.before = (call) => {
     if (call === 'load') throw controlFault('GenerationRejected', 400);
   };
-  const { type, nonRetryable } = await bench.failure('updateReplica', ORDER);
+  const { type, nonRetryable } = await bench.failure('bringReplica', ORDER);
   assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
   assert.deepEqual(engine.calls.slice(-2), ['paused', 'cutOff']);
   assert.equal(engine.isPaused(), true);
@@ -28,7 +28,7 @@ test('an engine that hangs in its load stays paused at the limit of its pause', 
       }, within_ms);
     });
   };
-  const { message } = await bench.failure('updateReplica', ORDER);
+  const { message } = await bench.failure('bringReplica', ORDER);
   assert.match(message, /load: the engine says nothing/);
   assert.equal(engine.isPaused(), true);
   const { state, needs } = await entry();

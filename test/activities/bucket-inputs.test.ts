@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { readSamples } from '../../src/activities/plan/read-samples.js';
 import { lookAt } from '../../src/activities/policy/weight-files.js';
 import { PYTHON_PACKAGES as PYTHON } from '../../dev/trainer-example.js';
-import { isOther } from '../../src/model/policy/weight-files.js';
+import { isOther } from '../../src/model/policy/target.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { faultOf, requestOf, sampleOf } from '../fakes/temporary-store.js';

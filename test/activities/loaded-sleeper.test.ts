@@ -5,20 +5,14 @@ import { PROBE } from '../fakes/controlled-engine.js';
 import { A, B, HOLDER, fleet } from '../fakes/held-fleet.js';
 
 test('one that computes something else with the same weights than before it slept serves nothing', async (t) => {
-  const { engines, bench, entry } = await fleet(t, { path: '/weights-17' });
+  const { engines, bench, order, restore, entry } = await fleet(t, { path: '/weights-17' });
   const sleep = { holder: HOLDER, level: 2 };
-  await bench.result('sleepEngines', { service: 'default', nonce: 's1', sleep });
-  await bench.result('wakeEngines', { service: 'default', wake: {} });
+  await order('sleep', sleep);
+  await order('wake', {});
   // A part of its state is in no file: it was dropped, too.
   engines[1].promptLogprobs = () => Promise.resolve(PROBE.logprobs.map((one) => one - 1));
-  const order = (replica: string) => ({
-    service: 'default',
-    replica,
-    version: null,
-    mode: 'abort' as const,
-  });
-  await bench.result('updateReplica', order(A));
-  const { message } = await bench.failure('updateReplica', order(B));
+  await bench.result('bringReplica', restore(A));
+  const { message } = await bench.failure('bringReplica', restore(B));
   assert.match(message, /http:\/\/b\/v1: probe: it computes something else than before it slept/);
   const [good, bad] = [await entry(A), await entry(B)];
   assert.deepEqual([good.state, good.version], ['current', 17]);

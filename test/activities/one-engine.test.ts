@@ -6,13 +6,9 @@ import path from 'node:path';
 import { after, describe, test, type TestContext } from 'node:test';
 import { lookAtReplica } from '../../src/activities/policy/look-at-replica.js';
 import { Fault } from '../../src/model/faults.js';
-import {
-  concluded,
-  firstRecord,
-  withJoined,
-  withReplica,
-  withTarget,
-} from '../../src/model/policy/record.js';
+import { firstRecord, withReplica } from '../../src/model/policy/record.js';
+import { withJoined } from '../../src/model/policy/replicas.js';
+import { concluded, withTarget } from '../../src/model/policy/target.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import type { ControlledEngine } from '../fakes/controlled-engine.js';
 import { controlledEngine } from '../fakes/controlled-engine.js';
@@ -28,7 +24,8 @@ writeFileSync(FILES, 'weights');
 const signal = new AbortController().signal;
 const PUBLISH = {
   service: 'default',
-  publish: { version: 1, weights: { kind: 'checkpoint', path: FILES } },
+  name: 'publish' as const,
+  input: { version: 1, weights: { kind: 'checkpoint', path: FILES } },
 };
 
 /** Several engines share its URL. */
@@ -73,7 +70,7 @@ describe('a URL that several engines share', () => {
   test('refuses a publish by its name, and nothing is touched', async (t) => {
     const { a, b, bench, records } = await fleet(t);
     shared(b);
-    const { message } = await bench.failure('settlePublish', PUBLISH);
+    const { message } = await bench.failure('takeOrder', PUBLISH);
     assert.match(message, /http:\/\/b\/v1: expected one engine at the URL, got 2 processes/);
     assert.ok(!a.calls.includes('pause'));
     assert.equal(await records.latest(), null);
@@ -109,7 +106,7 @@ describe('a URL that several engines share', () => {
     shared(b);
     b.calls.length = 0;
     const restore = { service: 'default', replica: B, version: null, mode: 'keep' as const };
-    const { message } = await bench.failure('updateReplica', { ...restore, drain_limit: '1m' });
+    const { message } = await bench.failure('bringReplica', { ...restore, drain_limit: '1m' });
     assert.match(message, /expected one engine at the URL/);
     assert.ok(!b.calls.includes('pause'), b.calls.join());
     assert.equal((await entry()).state, 'unknown');
@@ -123,7 +120,7 @@ describe('one engine behind two URLs', () => {
     const { a, b, bench } = await fleet(t);
     let cpu_s = 40;
     for (const engine of [a, b]) engine.processSign = () => Promise.resolve(sign((cpu_s += 0.1)));
-    const { message } = await bench.failure('settlePublish', PUBLISH);
+    const { message } = await bench.failure('takeOrder', PUBLISH);
     assert.match(
       message,
       /^http:\/\/b\/v1: expected each engine once, got the process that answers at http:\/\/a\/v1, too/,
@@ -140,7 +137,7 @@ describe('one engine behind two URLs', () => {
     ] as const) {
       const { a, b, bench } = await fleet(t);
       [a.process, b.process] = [first, second];
-      await bench.result('settlePublish', PUBLISH);
+      await bench.result('takeOrder', PUBLISH);
     }
   });
 
@@ -154,7 +151,7 @@ describe('one engine behind two URLs', () => {
     let cpu_s = 40;
     for (const engine of [a, b]) engine.processSign = () => Promise.resolve(sign((cpu_s += 0.1)));
     const joins = { service: 'default', replica: B, version: null, mode: 'keep' as const };
-    await bench.failure('updateReplica', { ...joins, drain_limit: '1m' });
+    await bench.failure('bringReplica', { ...joins, drain_limit: '1m' });
     const { replicas } = (await records.latest())!;
     assert.deepEqual([replicas[A]?.state, replicas[B]?.state], ['current', 'away']);
     assert.match(replicas[B]?.fault ?? '', /the process that answers at http:\/\/a\/v1, too/);

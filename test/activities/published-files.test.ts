@@ -20,14 +20,14 @@ describe('the files of a version', () => {
   test('are loaded if they are those that were published, however often they were written', async (t) => {
     const { bench, entry, put } = await over(t);
     await put('{"seed": 1}');
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.equal((await entry()).state, 'current');
   });
 
   test('are not loaded under its label once they are others: the replica serves nothing, and says why', async (t) => {
     const { engine, bench, entry, put } = await over(t);
     await put('{"seed": 22}');
-    const { type, message } = await bench.failure('updateReplica', ORDER);
+    const { type, message } = await bench.failure('bringReplica', ORDER);
     assert.equal(type, 'PolicyUpdateFailed');
     assert.match(
       message,
@@ -36,14 +36,14 @@ describe('the files of a version', () => {
     assert.ok(!engine.calls.includes('load') && !engine.isPaused(), engine.calls.join());
     assert.equal((await entry()).state, 'unknown');
     await put('{"seed": 1}');
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.equal((await entry()).state, 'current');
   });
 
   test('that change while they are loaded get no label', async (t) => {
     const { engine, bench, entry, put } = await over(t);
     engine.before = (call) => (call === 'load' ? put('{"seed": 22}') : undefined);
-    const { message } = await bench.failure('updateReplica', ORDER);
+    const { message } = await bench.failure('bringReplica', ORDER);
     assert.match(message, /load: expected what .*; publish other files under a higher version$/);
     assert.ok(!engine.calls.includes('label'));
     assert.equal((await entry()).state, 'unknown');
@@ -58,7 +58,7 @@ describe('the files of a version', () => {
       files,
     });
     await rm(file);
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.equal((await entry()).state, 'current');
   });
 });

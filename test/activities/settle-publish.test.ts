@@ -16,7 +16,13 @@ after(() => {
 const weightsOf = (version: number): string => path.join(FOLDER, `weights-${version}`);
 const publish = (version: number, more: Record<string, unknown> = {}) => ({
   service: 'default',
-  publish: { version, weights: { kind: 'checkpoint', path: weightsOf(version) }, ...more },
+  name: 'publish' as const,
+  input: { version, weights: { kind: 'checkpoint', path: weightsOf(version) }, ...more },
+});
+const conclude = (quorum: number | null) => ({
+  service: 'default',
+  name: 'conclude' as const,
+  input: { quorum },
 });
 /** A file of weights that this process can read. */
 const put = (version: number, content: string): void => {
@@ -47,10 +53,7 @@ describe('refused before anything is touched', () => {
   ] as const) {
     test(`is ${what}`, async (t) => {
       const { a, bench, records } = await fleet(t);
-      const { type, message, nonRetryable } = await bench.failure(
-        'settlePublish',
-        publish(1, fields),
-      );
+      const { type, message, nonRetryable } = await bench.failure('takeOrder', publish(1, fields));
       assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
       assert.match(message, says);
       assert.deepEqual([a.calls, await records.latest()], [[], null]);
@@ -59,12 +62,12 @@ describe('refused before anything is touched', () => {
 
   test('is a version below the target, and the target with other weights', async (t) => {
     const { bench, records } = await fleet(t);
-    await bench.result('settlePublish', publish(5));
+    await bench.result('takeOrder', publish(5));
     const then = await records.latest();
-    const lower = await bench.failure('settlePublish', publish(4));
+    const lower = await bench.failure('takeOrder', publish(4));
     assert.match(lower.message, /version: expected more than 5, the last one tried, got 4/);
     const other = { weights: { kind: 'checkpoint', path: '/elsewhere' } };
-    const another = await bench.failure('settlePublish', publish(5, other));
+    const another = await bench.failure('takeOrder', publish(5, other));
     assert.match(
       another.message,
       /version 5 has checkpoint ".*\/weights-5", got checkpoint "\/elsewhere"/,
@@ -77,11 +80,11 @@ describe('refused before anything is touched', () => {
     t.after(() => {
       put(5, 'the weights of 5');
     });
-    await bench.result('settlePublish', publish(5));
+    await bench.result('takeOrder', publish(5));
     const then = await records.latest();
     assert.equal(then?.weights['5']?.files?.bytes, 'the weights of 5'.length);
     put(5, 'the weights of 5, trained on');
-    const { type, message, nonRetryable } = await bench.failure('settlePublish', publish(5));
+    const { type, message, nonRetryable } = await bench.failure('takeOrder', publish(5));
     assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
     assert.match(
       message,
@@ -89,20 +92,20 @@ describe('refused before anything is touched', () => {
     );
     assert.deepEqual(await records.latest(), then);
     put(5, 'the weights of 5');
-    await bench.result('settlePublish', publish(5));
+    await bench.result('takeOrder', publish(5));
     assert.deepEqual(a.calls, ['asOne', 'examine', 'asOne', 'examine']);
   });
 
   test('is a kept cache that is quantised, and no other one', async (t) => {
     const { a, bench, records } = await fleet(t);
     a.started = { ...a.started, cache_dtype: 'fp8_e5m2' };
-    const { message } = await bench.failure('settlePublish', publish(1, { cache: 'keep' }));
+    const { message } = await bench.failure('takeOrder', publish(1, { cache: 'keep' }));
     assert.match(
       message,
       /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/,
     );
     assert.equal(await records.latest(), null);
-    await bench.result('settlePublish', publish(1));
+    await bench.result('takeOrder', publish(1));
   });
 
   test('is an adapter for an engine with too few places for those that are kept and the next one', async (t) => {
@@ -110,7 +113,7 @@ describe('refused before anything is touched', () => {
     const adapter = { weights: { kind: 'lora', path: weightsOf(1) }, keep_adapters: 3 };
     a.started = { ...a.started, adapter_places: 3 };
     b.started = { ...b.started, adapter_places: 0 };
-    const { message } = await bench.failure('settlePublish', publish(1, adapter));
+    const { message } = await bench.failure('takeOrder', publish(1, adapter));
     assert.match(
       message,
       /http:\/\/a\/v1 has too few places for adapters \(vLLM: --max-loras\): expected at least 4, for keep_adapters 3 and the next one, got 3/,
@@ -120,13 +123,13 @@ describe('refused before anything is touched', () => {
     a.started = { ...a.started, adapter_places: 4 };
     // It does not say how many it has.
     b.started = { ...b.started, adapter_places: null };
-    await bench.result('settlePublish', publish(1, adapter));
+    await bench.result('takeOrder', publish(1, adapter));
   });
 
   test('is a server that lacks a route, by its name', async (t) => {
     const { a, bench, records } = await fleet(t);
     a.lacks = ['/pause', '/collective_rpc'];
-    const { message } = await bench.failure('settlePublish', publish(1));
+    const { message } = await bench.failure('takeOrder', publish(1));
     assert.match(
       message,
       /http:\/\/a\/v1 lacks \/pause, \/collective_rpc .*VLLM_SERVER_DEV_MODE=1/,
@@ -139,7 +142,7 @@ describe('refused before anything is touched', () => {
     b.before = () => {
       throw controlFault('GenerationRejected', 401);
     };
-    const { message, nonRetryable } = await bench.failure('settlePublish', publish(1));
+    const { message, nonRetryable } = await bench.failure('takeOrder', publish(1));
     assert.match(message, /the engine says 401/);
     assert.ok(nonRetryable);
     assert.equal(await records.latest(), null);
@@ -150,22 +153,22 @@ describe('refused before anything is touched', () => {
     a.before = b.before = () => {
       throw controlFault('GenerationUnavailable');
     };
-    const { message } = await bench.failure('settlePublish', publish(1));
+    const { message } = await bench.failure('takeOrder', publish(1));
     assert.match(message, /no replica answers: .*the engine says nothing; /);
     assert.equal(await records.latest(), null);
   });
 
   test('is a service that temporal.yaml has not', async (t) => {
     const bench = await activityBench(t, {});
-    const { message } = await bench.failure('settlePublish', publish(1));
+    const { message } = await bench.failure('takeOrder', publish(1));
     assert.match(message, /service: expected one of default, got "default"/);
   });
 });
 
 test('an update that is settled is the record’s target, and no engine has been touched', async (t) => {
   const { a, b, bench, records } = await fleet(t);
-  const plan = await bench.result('settlePublish', publish(3, { order: 'rolling' }));
-  assert.deepEqual([plan.version, plan.at_once, plan.notes], [3, 1, []]);
+  const { brings } = await bench.result('takeOrder', publish(3, { order: 'rolling' }));
+  assert.deepEqual([brings?.version, brings?.at_once, brings?.notes], [3, 1, []]);
   const record = await records.latest();
   assert.deepEqual([record?.target, record?.version], [3, null]);
   assert.deepEqual(
@@ -180,7 +183,7 @@ test('an update that is settled is the record’s target, and no engine has been
 test('weights that the worker cannot see are published, with a note that nobody compares them', async (t) => {
   const { bench, records } = await fleet(t);
   const elsewhere = { weights: { kind: 'checkpoint', path: '/only/engines/see/it' } };
-  const { notes } = await bench.result('settlePublish', publish(6, elsewhere));
+  const { notes } = (await bench.result('takeOrder', publish(6, elsewhere))).brings!;
   assert.equal((await records.latest())?.weights['6']?.files, null);
   assert.equal(notes.length, 1);
   assert.ok(
@@ -199,18 +202,18 @@ test('weights that the worker cannot see are published, with a note that nobody 
 
 test('weights that are those of the version before are published, with a note', async (t) => {
   const { bench, records } = await fleet(t);
-  await bench.result('settlePublish', publish(3));
+  await bench.result('takeOrder', publish(3));
   for (const replica of [A, B])
     await records.change((now) => withReplica(now!, { replica, state: 'current', version: 3 }));
-  await bench.result('concludePublish', { service: 'default', quorum: null, at_once: 2 });
+  await bench.result('takeOrder', conclude(null));
   const same = { weights: { kind: 'checkpoint', path: weightsOf(3) } };
-  const { notes } = await bench.result('settlePublish', publish(4, same));
+  const { notes } = (await bench.result('takeOrder', publish(4, same))).brings!;
   assert.equal(notes.length, 1);
   assert.match(
     notes[0] ?? '',
     /^version 4 has the files of version 3 \(16 bytes, written at .*\)$/,
   );
-  assert.deepEqual((await bench.result('settlePublish', publish(5))).notes, []);
+  assert.deepEqual((await bench.result('takeOrder', publish(5))).brings?.notes, []);
 });
 
 test('a replica that does not answer is away, and is not waited for', async (t) => {
@@ -218,23 +221,22 @@ test('a replica that does not answer is away, and is not waited for', async (t) 
   b.before = () => {
     throw controlFault('GenerationUnavailable');
   };
-  const { view } = await bench.result('settlePublish', publish(1));
+  const { view } = await bench.result('takeOrder', publish(1));
   assert.deepEqual([view.replicas[A]?.state, view.replicas[B]?.state], ['current', 'away']);
   b.before = () => undefined;
-  const again = await bench.result('settlePublish', publish(1));
+  const again = await bench.result('takeOrder', publish(1));
   assert.equal(again.view.replicas[B]?.state, 'unknown');
 });
 
 test('a server that does not name its weights is said', async (t) => {
   const { a, bench } = await fleet(t);
   a.tells_label = false;
-  const { notes } = await bench.result('settlePublish', publish(1));
+  const { notes } = (await bench.result('takeOrder', publish(1))).brings!;
   assert.equal(notes.length, 1);
   assert.match(notes[0] ?? '', /http:\/\/a\/v1 does not report which weights it serves/);
 });
 
 describe('the version becomes the target', () => {
-  const rule = { service: 'default', quorum: null as number | null, at_once: 2 };
   for (const [has, quorum, is] of [
     [[A], null, false],
     [[A, B], null, true],
@@ -244,10 +246,10 @@ describe('the version becomes the target', () => {
   ] as const) {
     test(`${is ? 'once' : 'not while'} ${has.length} of 2 replicas have it, quorum ${quorum}`, async (t) => {
       const { bench, records } = await fleet(t);
-      await bench.result('settlePublish', publish(1));
+      await bench.result('takeOrder', publish(1));
       for (const replica of has)
         await records.change((now) => withReplica(now!, { replica, state: 'current', version: 1 }));
-      const view = await bench.result('concludePublish', { ...rule, quorum });
+      const { view } = await bench.result('takeOrder', conclude(quorum));
       assert.equal(view.version, is ? 1 : null);
       assert.equal((await records.latest())?.version, is ? 1 : null);
     });
@@ -256,12 +258,12 @@ describe('the version becomes the target', () => {
 
 test('a survey adds replicas that have joined and leaves out those that are gone', async (t) => {
   const { bench, records } = await fleet(t);
-  await bench.result('settlePublish', publish(1));
+  await bench.result('takeOrder', publish(1));
   await records.change((now) => {
     const stays = now!.replicas[A]!;
     return { ...now!, replicas: { [A]: stays, 'http://gone/v1': stays } };
   });
-  const { view } = await bench.result('surveyReplicas', { service: 'default' });
-  assert.deepEqual(Object.keys(view?.replicas ?? {}), [A, B]);
-  assert.equal(view?.replicas[B]?.state, 'away');
+  const { view } = await bench.result('takeOrder', { service: 'default', name: 'survey' });
+  assert.deepEqual(Object.keys(view.replicas), [A, B]);
+  assert.equal(view.replicas[B]?.state, 'away');
 });

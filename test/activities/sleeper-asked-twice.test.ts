@@ -5,7 +5,7 @@ import { Fault } from '../../src/model/faults.js';
 import { A, B, HOLDER, fleet } from '../fakes/held-fleet.js';
 
 test('an engine whose first answer was lost is put to sleep like the others', async (t) => {
-  const { engines, bench, entry } = await fleet(t, { path: '/weights-17' });
+  const { engines, order, entry } = await fleet(t, { path: '/weights-17' });
   const examine = engines[0].examine.bind(engines[0]);
   let asked = 0;
   engines[0].examine = async (...given) => {
@@ -15,7 +15,7 @@ test('an engine whose first answer was lost is put to sleep like the others', as
     return await examine(...given);
   };
   const sleep = { holder: HOLDER, level: 1 };
-  await bench.result('sleepEngines', { service: 'default', nonce: 's1', sleep });
+  await order('sleep', sleep);
   assert.equal(asked, 2);
   assert.deepEqual([(await entry(A)).state, (await entry(B)).state], ['asleep', 'asleep']);
 });

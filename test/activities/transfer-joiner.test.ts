@@ -1,8 +1,10 @@
 /** Engines of a trainer's own job: they join when it starts, and nothing but its transfer gives them weights. */
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { ReplicaEntry } from '../../src/model/policy/record.js';
-import { concluded, firstRecord, withJoined, withTarget } from '../../src/model/policy/record.js';
+import type { PolicyOrder } from '../../src/activities/contract/policy.js';
+import { fieldsOf, firstRecord } from '../../src/model/policy/record.js';
+import { withJoined } from '../../src/model/policy/replicas.js';
+import { concluded, withTarget } from '../../src/model/policy/target.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { controlledEngine } from '../fakes/controlled-engine.js';
 
@@ -30,19 +32,18 @@ async function joiners(t: TestContext, { isFirst = false } = {}) {
       identity,
     }),
   );
-  const entry = async (url: string): Promise<ReplicaEntry> =>
-    (await records.latest())!.replicas[url]!;
-  const begin = () =>
-    bench.result('beginTransfer', { service: 'default', nonce: 'n', begin: BEGIN });
-  const finish = () =>
-    bench.result('finishTransfer', { service: 'default', finish: { ticket: 'n', sent: [0, 1] } });
-  return { engines, bench, begin, finish, entry };
+  const entry = async (url: string) => fieldsOf((await records.latest())!.replicas[url]!);
+  const order = (name: PolicyOrder['name'], input: object) =>
+    bench.result('takeOrder', { service: 'default', name, nonce: 'n', input });
+  const begin = async () => (await order('begin', BEGIN)).begun!;
+  const finish = async (sent = [0, 1]) => (await order('finish', { ticket: 'n', sent })).finished!;
+  return { engines, bench, order, begin, finish, entry };
 }
 
 describe('engines that have joined beside weights that only a trainer has', () => {
   test('are held by its transfer, and are one of the others once they have its weights', async (t) => {
     const { begin, finish, entry } = await joiners(t);
-    const { answer } = await begin();
+    const answer = await begin();
     assert.deepEqual([answer.version, answer.engines.map(({ url }) => url)], [18, [A, B]]);
     assert.equal((await entry(A)).examined, false);
     await finish();
@@ -62,14 +63,14 @@ describe('engines that have joined beside weights that only a trainer has', () =
   test('are compared with each other where there is nothing else', async (t) => {
     const { engines, begin } = await joiners(t, { isFirst: true });
     engines[1].identity = { ...engines[0].identity, model: 'another' };
-    const { answer } = await begin();
+    const answer = await begin();
     assert.equal(answer.engines.length, 1);
   });
 
   test('are left out if they are something else', async (t) => {
     const { engines, begin, entry } = await joiners(t);
     engines[1].identity = { ...engines[0].identity, model: 'another' };
-    const { answer } = await begin();
+    const answer = await begin();
     assert.deepEqual(
       answer.engines.map(({ url }) => url),
       [A],
@@ -80,16 +81,11 @@ describe('engines that have joined beside weights that only a trainer has', () =
   });
 
   test('and are half loaded are asked nothing that computes, where nothing was ever published', async (t) => {
-    const { engines, bench, begin, entry } = await joiners(t, { isFirst: true });
+    const { engines, bench, order, begin, entry } = await joiners(t, { isFirst: true });
     await begin();
-    const abandon = { ticket: 'n', touched: [0, 1] };
-    await bench.result('abandonTransfer', {
-      service: 'default',
-      why: 'its holder gave it up',
-      abandon,
-    });
+    await order('abandon', { ticket: 'n', touched: [0, 1] });
     for (const engine of engines) engine.calls.length = 0;
-    await bench.result('updateReplica', {
+    await bench.result('bringReplica', {
       service: 'default',
       replica: B,
       version: null,
@@ -102,17 +98,12 @@ describe('engines that have joined beside weights that only a trainer has', () =
   });
 
   test('anew, as another process, are no part of the transfer any more, and nobody pauses them', async (t) => {
-    const { engines, bench, begin, entry } = await joiners(t, { isFirst: true });
+    const { engines, order, begin, finish, entry } = await joiners(t, { isFirst: true });
     await begin();
     await engines[1].resume({ within_ms: 1000, signal: new AbortController().signal });
-    await bench.result('changeReplicas', {
-      service: 'default',
-      name: 'join',
-      input: { url: B, instance: 'two' },
-    });
+    await order('join', { url: B, instance: 'two' });
     engines[1].calls.length = 0;
-    const finish = { ticket: 'n', sent: [0] };
-    const { faults } = await bench.result('finishTransfer', { service: 'default', finish });
+    const { faults } = await finish([0]);
     assert.deepEqual(
       [faults[B], engines[1].calls],
       ['it has left, drains, or has joined anew', []],

@@ -210,34 +210,26 @@ describe('an engine that hangs in a transfer', () => {
   });
 
   test('is freed once it answers, and stays cut off where there are no files', async (t) => {
-    const { engines, bench, begin, abandon, entry } = await fleet(t);
+    const { engines, bench, begin, abandon, restore, entry } = await fleet(t);
     const { ticket } = await begin();
     hang(engines[1]);
     await abandon(ticket, [1]);
     engines[1].before = () => undefined;
     engines[1].calls.length = 0;
-    await bench.result('updateReplica', {
-      service: 'default',
-      replica: B,
-      version: null,
-      mode: 'abort',
-    });
+    await bench.result('bringReplica', restore(B));
     assert.deepEqual(engines[1].calls, ['paused', 'cutOff', 'closeTransfer']);
     const { state, needs, paused_until } = await entry(B);
     assert.deepEqual([state, needs, paused_until], ['unknown', 'load', null]);
   });
 
   test('is cut off before it is loaded where there are files', async (t) => {
-    const { engines, bench, begin, abandon, entry } = await fleet(t, { path: '/weights-17' });
+    const { engines, bench, begin, abandon, restore, entry } = await fleet(t, {
+      path: '/weights-17',
+    });
     const { ticket } = await begin();
     await abandon(ticket, [1]);
     engines[1].calls.length = 0;
-    await bench.result('updateReplica', {
-      service: 'default',
-      replica: B,
-      version: null,
-      mode: 'abort',
-    });
+    await bench.result('bringReplica', restore(B));
     const loaded = engines[1].calls.indexOf('load');
     assert.ok(
       engines[1].calls.indexOf('closeTransfer') < loaded && loaded > 0,
@@ -295,27 +287,28 @@ describe('a trainer', () => {
   });
 
   test('may attach files of the version that it sent', async (t) => {
-    const { bench, begin, finish, records } = await fleet(t);
+    const { bench, order, begin, finish, records } = await fleet(t);
     const { ticket } = await begin();
     await finish(ticket);
     const attach = { version: 18, checkpoint: '/weights-18' };
-    await bench.result('attachCheckpoint', { service: 'default', attach });
+    await order('attach', attach);
     assert.deepEqual((await records.latest())?.weights['18']?.weights, {
       kind: 'checkpoint',
       path: '/weights-18',
     });
-    const { message } = await bench.failure('attachCheckpoint', {
+    const { message } = await bench.failure('takeOrder', {
       service: 'default',
-      attach: { ...attach, version: 17 },
+      name: 'attach',
+      input: { ...attach, version: 17 },
     });
     assert.match(message, /version: expected 18, got 17/);
   });
 
   for (const name of ['leave', 'drain'] as const)
     test(`goes on without an engine that is to ${name}, which nobody touches any more`, async (t) => {
-      const { engines, bench, begin, finish, entry, records } = await fleet(t);
+      const { engines, order, begin, finish, entry, records } = await fleet(t);
       const { ticket } = await begin();
-      await bench.result('changeReplicas', { service: 'default', name, input: { url: B } });
+      await order(name, { url: B });
       engines[1].calls.length = 0;
       const { faults, version } = await finish(ticket, { sent: [0] });
       assert.deepEqual([version, faults], [18, { [B]: 'it has left, drains, or has joined anew' }]);
@@ -337,9 +330,9 @@ describe('a trainer', () => {
   });
 
   test('may give up although one of its engines has left', async (t) => {
-    const { bench, begin, abandon, entry } = await fleet(t);
+    const { order, begin, abandon, entry } = await fleet(t);
     const { ticket } = await begin();
-    await bench.result('changeReplicas', { service: 'default', name: 'leave', input: { url: B } });
+    await order('leave', { url: B });
     await abandon(ticket, []);
     assert.deepEqual([(await entry(A)).state, (await entry(B)).state], ['current', 'away']);
   });

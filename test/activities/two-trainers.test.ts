@@ -1,6 +1,7 @@
 /** Two trainers by mistake on one service: each update of the one that does not hold it is refused before an engine is touched. */
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import type { PolicyOrder } from '../../src/activities/contract/policy.js';
 import type { Heard } from '../../src/model/workflow-safe/hold.js';
 import { A, B, fleet } from '../fakes/held-fleet.js';
 
@@ -28,33 +29,30 @@ async function held(t: TestContext) {
   const service = 'default';
   const publish = (version: number, given: object) => ({
     service,
-    publish: { version, weights: { kind: 'checkpoint', path: `/w/${version}` }, ...given },
+    name: 'publish' as const,
+    input: { version, weights: { kind: 'checkpoint', path: `/w/${version}` }, ...given },
   });
-  await bench.result('settlePublish', publish(18, { holder: OLD }));
-  await bench.result('settlePublish', publish(19, { holder: HOLDER }));
+  await bench.result('takeOrder', publish(18, { holder: OLD }));
+  await bench.result('takeOrder', publish(19, { holder: HOLDER }));
   for (const engine of engines) {
     engine.adapters = () => Promise.resolve([]);
     engine.calls.length = 0;
   }
   const lora = { kind: 'lora', path: '/w/lora' };
-  const ask = {
-    publish: ['settlePublish', (who: object) => publish(20, who)],
-    'publish of an adapter': [
-      'settlePublish',
-      (who: object) => publish(20, { ...who, weights: lora }),
-    ],
-    begin: [
-      'beginTransfer',
-      (who: object) => ({ service, nonce: 'n', begin: { probe: null, ...who } }),
-    ],
-    sleep: ['sleepEngines', (who: object) => ({ service, nonce: 's', sleep: who })],
-    release: ['releaseHolder', (who: object) => ({ service, release: who })],
-  } as const;
-  return { ask, bench, records, engines, publish };
+  const ask: Record<string, (who: object) => PolicyOrder> = {
+    publish: (who) => publish(20, who),
+    'publish of an adapter': (who) => publish(20, { ...who, weights: lora }),
+    begin: (who) => ({ service, name: 'begin', nonce: 'n', input: { probe: null, ...who } }),
+    sleep: (input) => ({ service, name: 'sleep', nonce: 's', input }),
+    release: (input) => ({ service, name: 'release', input }),
+  };
+  const order = (name: PolicyOrder['name'], input: object) =>
+    bench.result('takeOrder', { service, name, nonce: 'n', input });
+  return { ask, bench, records, engines, order, publish };
 }
 
 /** null: it is right. */
-const CROSSED: Record<keyof Awaited<ReturnType<typeof held>>['ask'], Record<Who, RegExp | null>> = {
+const CROSSED: Record<string, Record<Who, RegExp | null>> = {
   publish: row(null, HELD, OVER, NONE, null),
   'publish of an adapter': row(null, HELD, OVER, NONE, null),
   begin: row(null, HELD, OVER, FIELD, null),
@@ -75,14 +73,13 @@ for (const [name, row] of Object.entries(CROSSED))
     for (const [who, says] of Object.entries(row))
       test(`${says === null ? 'is right' : 'is refused'} by ${who}`, async (t) => {
         const { ask, bench, engines, records } = await held(t);
-        const [activity, input] = ask[name as keyof typeof ask];
-        const given = input(WHO[who as Who]) as never;
+        const given = ask[name]!(WHO[who as Who]);
         const before = await records.latest();
         if (says === null) {
-          await bench.result(activity, given);
+          await bench.result('takeOrder', given);
           return;
         }
-        const { type, message } = await bench.failure(activity, given);
+        const { type, message } = await bench.failure('takeOrder', given);
         assert.equal(type, 'PolicyUpdateFailed');
         assert.match(message, says);
         assert.deepEqual(await records.latest(), before);
@@ -101,59 +98,45 @@ describe('what names no trainer', () => {
     ['leave', { url: B }],
   ] as const)
     test(`is right while one holds the service: \`${name}\``, async (t) => {
-      const { bench } = await held(t);
-      await bench.result('changeReplicas', { service: 'default', name, input });
+      const { order } = await held(t);
+      await order(name, input);
     });
 
   test('is right while one holds the service: `attach` of a version, and `wake`', async (t) => {
-    const { bench } = await held(t);
-    await bench.result('wakeEngines', { service: 'default', wake: {} });
-    const attach = { version: 19, checkpoint: '/w/19' };
-    await bench.result('attachCheckpoint', { service: 'default', attach });
-    const other = { version: 19, checkpoint: '/w/of-another' };
-    const { message } = await bench.failure('attachCheckpoint', {
-      service: 'default',
-      attach: other,
-    });
+    const { bench, order } = await held(t);
+    await order('wake', {});
+    await order('attach', { version: 19, checkpoint: '/w/19' });
+    const input = { version: 19, checkpoint: '/w/of-another' };
+    const other: PolicyOrder = { service: 'default', name: 'attach', input };
+    const { message } = await bench.failure('takeOrder', other);
     assert.match(message, /checkpoint: version 19 has "\/w\/19", got "\/w\/of-another"/);
   });
 });
 
 describe('a transfer', () => {
   test('is ended by nobody’s name, and not taken over before it ends', async (t) => {
-    const { bench } = await held(t);
-    const service = 'default';
-    const begin = { service, nonce: 'n', begin: { probe: null, holder: HOLDER } };
-    await bench.result('beginTransfer', begin);
-    for (const [activity, input] of [
-      ['beginTransfer', { service, nonce: 'm', begin: { holder: OTHER, take_over: true } }],
-      [
-        'settlePublish',
-        {
-          service,
-          publish: {
-            version: 30,
-            weights: { kind: 'checkpoint', path: '/w/30' },
-            holder: OTHER,
-            take_over: true,
-          },
-        },
-      ],
-      ['releaseHolder', { service, release: { holder: { name: 'math-1' } } }],
-      ['finishTransfer', { service, finish: { ticket: 'other', sent: [0] } }],
-      ['abandonTransfer', { service, why: 'w', abandon: { ticket: 'other', touched: [] } }],
+    const { bench, order } = await held(t);
+    await order('begin', { probe: null, holder: HOLDER });
+    const weights = { kind: 'checkpoint', path: '/w/30' };
+    for (const [name, input] of [
+      ['begin', { holder: OTHER, take_over: true }],
+      ['publish', { version: 30, weights, holder: OTHER, take_over: true }],
+      ['release', { holder: { name: 'math-1' } }],
+      ['finish', { ticket: 'other', sent: [0] }],
+      ['abandon', { ticket: 'other', touched: [] }],
     ] as const) {
-      const { message } = await bench.failure(activity, input);
+      const given: PolicyOrder = { service: 'default', name, nonce: 'm', input };
+      const { message } = await bench.failure('takeOrder', given);
       assert.match(message, /"math-1" \(incarnation "new"\).* has the engines for version 20/);
     }
-    await bench.result('finishTransfer', { service, finish: { ticket: 'n', sent: [0, 1] } });
+    await order('finish', { ticket: 'n', sent: [0, 1] });
   });
 });
 
 describe('a version', () => {
   test('keeps who has brought it, and whether it took the service over', async (t) => {
     const { bench, records, publish } = await held(t);
-    await bench.result('settlePublish', publish(20, WHO['another name that takes over']));
+    await bench.result('takeOrder', publish(20, WHO['another name that takes over']));
     const record = await records.latest();
     const { holder, take_over } = record!.weights['20']!;
     assert.deepEqual([holder, take_over], [OTHER, true]);
@@ -161,12 +144,9 @@ describe('a version', () => {
   });
 
   test('that another trainer completes stays the first one’s', async (t) => {
-    const { bench, records, publish } = await held(t);
-    await bench.result('releaseHolder', {
-      service: 'default',
-      release: { holder: { name: 'math-1' } },
-    });
-    await bench.result('settlePublish', publish(19, { holder: OTHER }));
+    const { bench, order, records, publish } = await held(t);
+    await order('release', { holder: { name: 'math-1' } });
+    await bench.result('takeOrder', publish(19, { holder: OTHER }));
     const { weights, holding } = (await records.latest())!;
     assert.deepEqual(weights['19']!.holder, HOLDER);
     assert.deepEqual(
@@ -189,6 +169,6 @@ test('a trainer that its policy has heard lately keeps the service, however long
   );
   const heard: Heard = { since: 0, last: [{ ...HOLDER, at: Date.now() - 60_000 }] };
   const asked = { ...publish(20, { holder: OTHER }), heard };
-  assert.match((await bench.failure('settlePublish', asked)).message, HELD);
-  await bench.result('settlePublish', { ...asked, heard: { since: 0, last: [] } });
+  assert.match((await bench.failure('takeOrder', asked)).message, HELD);
+  await bench.result('takeOrder', { ...asked, heard: { since: 0, last: [] } });
 });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { mkdir, rmdir } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
-import { type Change, type PolicyRecord, withTarget } from '../../src/model/policy/record.js';
-import { Publish } from '../../src/model/policy/publish.js';
+import { Publish } from '../../src/model/policy/orders.js';
+import type { Change, PolicyRecord } from '../../src/model/policy/record.js';
+import { withTarget } from '../../src/model/policy/target.js';
 import type { ControlCall } from '../fakes/controlled-engine.js';
 import { controlFault, PROBE } from '../fakes/controlled-engine.js';
 import { ORDER, updating } from '../fakes/updated-replica.js';
@@ -18,7 +19,7 @@ describe('a replica that is updated', () => {
     engine.before = async () => {
       states.push((await entry()).state);
     };
-    const { paused_s } = await bench.result('updateReplica', ORDER);
+    const { paused_s } = await bench.result('bringReplica', ORDER);
     assert.deepEqual(engine.calls, ['pause keep reset', 'label in transit', ...STEPS]);
     assert.deepEqual(new Set(states), new Set(['updating']));
     assert.deepEqual([engine.weights(), engine.label_now()], ['/weights-1', '1']);
@@ -29,7 +30,7 @@ describe('a replica that is updated', () => {
 
   test('keeps its cache where the update says so', async (t) => {
     const { engine, bench } = await updating(t, { cache: 'keep' });
-    await bench.result('updateReplica', { ...ORDER, mode: 'abort' });
+    await bench.result('bringReplica', { ...ORDER, mode: 'abort' });
     assert.deepEqual(engine.calls, [
       'pause abort keep',
       'label in transit',
@@ -47,7 +48,7 @@ describe('a replica that is updated', () => {
       if (call === 'pause') seen.push((await entry()).paused_until ?? 0);
     };
     const began = Date.now();
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.ok(seen[0]! >= began + 300_000 && seen[0]! <= Date.now() + 300_000);
   });
 
@@ -57,7 +58,7 @@ describe('a replica that is updated', () => {
       engine.before = (now, times) => {
         if (now === call && times === 1) throw controlFault('GenerationRejected', 400);
       };
-      const { type, nonRetryable, message } = await bench.failure('updateReplica', ORDER);
+      const { type, nonRetryable, message } = await bench.failure('bringReplica', ORDER);
       assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
       assert.match(message, /http:\/\/a\/v1: \w+: the engine says 400/);
       assert.deepEqual(engine.calls.slice(-2), ['cutOff', 'resume']);
@@ -71,7 +72,7 @@ describe('a replica that is updated', () => {
   test('is unknown where its probe differs: a load that did nothing ends here', async (t) => {
     const probe = { ...PROBE, logprobs: [-1, -2.5] };
     const { engine, bench, entry } = await updating(t, { probe });
-    const { message } = await bench.failure('updateReplica', ORDER);
+    const { message } = await bench.failure('bringReplica', ORDER);
     assert.match(message, /probe: token 2: expected logprob -2\.5 ± 0\.01, got -2: these are not/);
     assert.equal((await entry()).state, 'unknown');
     assert.equal(engine.isPaused(), false);
@@ -84,7 +85,7 @@ describe('a replica that is updated', () => {
     };
     const checkpoint = { paused_until: Date.now() + 60_000, failures: 2 };
     const heartbeatDetails = { waiting: false, checkpoint };
-    await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    await bench.run('bringReplica', { input: ORDER, heartbeatDetails });
     assert.equal((await entry()).state, 'away');
   });
 });
@@ -95,7 +96,7 @@ describe('an update that an engine fails for a moment', () => {
     engine.before = (call, times) => {
       if (call === 'label' && times === 2) throw controlFault('GenerationUnavailable');
     };
-    const first = await bench.run('updateReplica', { input: ORDER });
+    const first = await bench.run('bringReplica', { input: ORDER });
     assert.equal((first.error as { type: string }).type, 'GenerationUnavailable');
     const { paused_until, state } = await entry();
     assert.equal(state, 'updating');
@@ -105,7 +106,7 @@ describe('an update that an engine fails for a moment', () => {
     engine.before = async () => {
       seen.push((await entry()).paused_until);
     };
-    await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    await bench.run('bringReplica', { input: ORDER, heartbeatDetails });
     assert.equal(engine.calls.filter((call) => call === 'load').length, 2);
     assert.deepEqual(new Set(seen), new Set([paused_until]));
     assert.equal((await entry()).state, 'current');
@@ -118,7 +119,7 @@ describe('an update that an engine fails for a moment', () => {
     };
     const checkpoint = { paused_until: Date.now() + 60_000, failures: 2 };
     const heartbeatDetails = { waiting: false, checkpoint };
-    const { error } = await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    const { error } = await bench.run('bringReplica', { input: ORDER, heartbeatDetails });
     assert.equal((error as { type: string }).type, 'PolicyUpdateFailed');
     assert.equal((await entry()).state, 'unknown');
     assert.equal(engine.isPaused(), true);
@@ -127,7 +128,7 @@ describe('an update that an engine fails for a moment', () => {
   test('is over at the end of its pause', async (t) => {
     const { engine, bench, entry } = await updating(t);
     const heartbeatDetails = { checkpoint: { paused_until: Date.now() - 1, failures: 0 } };
-    const { error } = await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    const { error } = await bench.run('bringReplica', { input: ORDER, heartbeatDetails });
     assert.match(String(error), /pause_limit is over/);
     assert.deepEqual(engine.calls, ['cutOff', 'resume']);
     assert.equal((await entry()).state, 'unknown');
@@ -140,7 +141,7 @@ test('an engine that does not resume at once is asked again: the first update ha
     if (call === 'resetCache') throw controlFault('GenerationRejected', 400);
     if (call === 'resume' && times === 1) throw controlFault('GenerationUnavailable');
   };
-  await bench.failure('updateReplica', ORDER);
+  await bench.failure('bringReplica', ORDER);
   assert.deepEqual(engine.calls.slice(4), ['resetCache', 'cutOff', 'resume', 'resume']);
   assert.equal(engine.isPaused(), false);
   assert.equal((await entry()).state, 'unknown');
@@ -159,7 +160,7 @@ describe('while the record cannot be read', () => {
     const back = () => rmdir(unreadable);
     const attempt = async (checkpoint: unknown): Promise<unknown> => {
       const heartbeatDetails = { waiting: false, checkpoint };
-      const { error, heartbeats } = await bench.run('updateReplica', {
+      const { error, heartbeats } = await bench.run('bringReplica', {
         input: ORDER,
         heartbeatDetails,
       });
@@ -178,7 +179,7 @@ describe('while the record cannot be read', () => {
     assert.equal(await attempt(checkpoint), null);
     assert.equal(engine.calls.length, 3);
     await back();
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.equal((await entry()).state, 'current');
   });
 
@@ -207,7 +208,7 @@ describe('streams that are drained', () => {
 
   test('are waited for', async (t) => {
     const { engine, bench } = await updating(t);
-    await bench.result('updateReplica', DRAIN);
+    await bench.result('bringReplica', DRAIN);
     assert.equal(engine.calls[0], 'pause wait reset');
     assert.deepEqual(engine.calls.slice(1, 3), ['label in transit', 'load']);
   });
@@ -223,7 +224,7 @@ describe('streams that are drained', () => {
     engine.before = (call, times) => {
       if (call === 'pause' && times === 1) throw controlFault('GenerationUnavailable');
     };
-    await bench.result('updateReplica', DRAIN);
+    await bench.result('bringReplica', DRAIN);
     assert.deepEqual(engine.calls.slice(0, 4), [
       'pause wait reset',
       'pause abort reset',
@@ -238,7 +239,7 @@ describe('streams that are drained', () => {
     engine.before = (call, times) => {
       if (call === 'pause' && times === 1) throw controlFault('GenerationRejected', 400);
     };
-    await bench.failure('updateReplica', DRAIN);
+    await bench.failure('bringReplica', DRAIN);
     assert.ok(!engine.calls.includes('pause abort reset'));
   });
 });
@@ -247,7 +248,7 @@ describe('the taker of a replica', () => {
   test('ends a pause that was left behind before it begins its own', async (t) => {
     const { engine, bench, set } = await updating(t);
     await set({ state: 'updating', paused_until: Date.now() - 1000 });
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.deepEqual(engine.calls.slice(0, 3), ['cutOff', 'resume', 'pause keep reset']);
   });
 
@@ -259,7 +260,7 @@ describe('the taker of a replica', () => {
     engine.before = async () => {
       seen.push((await entry()).paused_until);
     };
-    await bench.result('updateReplica', ORDER);
+    await bench.result('bringReplica', ORDER);
     assert.deepEqual(new Set(seen), new Set([paused_until]));
     assert.ok(!engine.calls.includes('cutOff'));
   });
@@ -269,7 +270,7 @@ describe('the taker of a replica', () => {
       const { engine, bench, set } = await updating(t);
       hostAhead(t, ahead);
       await set({ state: 'updating', paused_until: Date.now() + (ahead > 0 ? 30_000 : -1000) });
-      await bench.result('updateReplica', ORDER);
+      await bench.result('bringReplica', ORDER);
       assert.equal(engine.calls.includes('cutOff'), ahead < 0);
     });
 
@@ -278,7 +279,7 @@ describe('the taker of a replica', () => {
     engine.before = async (call) => {
       if (call === 'load') await set({ state: 'updating', paused_until: Date.now() + 60_000 });
     };
-    const { error } = await bench.run('updateReplica', { input: ORDER });
+    const { error } = await bench.run('bringReplica', { input: ORDER });
     assert.equal((error as { type: string }).type, 'StoreFault');
     assert.deepEqual(engine.calls, ['pause keep reset', 'label in transit', 'load']);
     assert.equal((await entry()).state, 'updating');
@@ -290,7 +291,7 @@ test('a version that has been overtaken touches nothing', async (t) => {
   const next = Publish.parse({ version: 2, weights: { kind: 'checkpoint', path: '/weights-2' } });
   const overtake: Change = (now: PolicyRecord | null) => withTarget(now!, next);
   await records.change(overtake);
-  const { message } = await bench.failure('updateReplica', ORDER);
+  const { message } = await bench.failure('bringReplica', ORDER);
   assert.match(message, /version 1 has been overtaken by 2/);
   assert.deepEqual(engine.calls, []);
 });
@@ -301,7 +302,7 @@ test('a replica that is to be restored is only asked while it is away', async (t
   engine.before = (call: ControlCall) => {
     if (call === 'examine') throw controlFault('GenerationUnavailable');
   };
-  const { error } = await bench.run('updateReplica', { input: { ...ORDER, version: null } });
+  const { error } = await bench.run('bringReplica', { input: { ...ORDER, version: null } });
   assert.equal((error as { type: string }).type, 'GenerationUnavailable');
   assert.deepEqual(engine.calls, ['examine']);
 });

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { lookAt } from '../../src/activities/policy/weight-files.js';
-import { isOther } from '../../src/model/policy/weight-files.js';
+import { isOther } from '../../src/model/policy/target.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 
 const LARGE = 2 ** 20 + 1;

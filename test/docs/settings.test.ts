@@ -7,7 +7,7 @@ import { GYM_COMMANDS } from '../../gym/cli/commands.js';
 import { COMMANDS } from '../../src/cli/commands.js';
 import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
-import { Publish } from '../../src/model/policy/publish.js';
+import { Publish } from '../../src/model/policy/orders.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';

@@ -1,7 +1,11 @@
 import type { TestContext } from 'node:test';
-import type { BeginAnswer } from '../../src/activities/contract/policy.js';
-import type { ReplicaEntry } from '../../src/model/policy/record.js';
-import { firstRecord, withTarget, concluded, withReplica } from '../../src/model/policy/record.js';
+import type {
+  BeginAnswer,
+  BringReplica,
+  PolicyOrder,
+} from '../../src/activities/contract/policy.js';
+import { fieldsOf, firstRecord, withReplica } from '../../src/model/policy/record.js';
+import { concluded, withTarget } from '../../src/model/policy/target.js';
 import { activityBench } from './activity-bench.js';
 import type { ControlledEngine } from './controlled-engine.js';
 import { controlledEngine } from './controlled-engine.js';
@@ -34,43 +38,47 @@ export async function fleet(t: TestContext, { path = null }: { path?: string | n
   for (const engine of engines) await engine.label('17', NO_BOUND);
   for (const engine of engines) engine.calls.length = 0;
   let nonces = 0;
-  const begin = async (given: object = {}): Promise<BeginAnswer> => {
-    const input = {
-      service: 'default',
-      nonce: `n${(nonces += 1)}`,
-      begin: { holder: HOLDER, probe: null, ...given },
-    };
-    return (await bench.result('beginTransfer', input)).answer;
+  const order = (name: PolicyOrder['name'], input: object) =>
+    bench.result('takeOrder', { service: 'default', name, input });
+  const beginning = (given: object): PolicyOrder => ({
+    service: 'default',
+    name: 'begin',
+    nonce: `n${(nonces += 1)}`,
+    input: { holder: HOLDER, probe: null, ...given },
+  });
+  const begin = async (given: object = {}): Promise<BeginAnswer> =>
+    (await bench.result('takeOrder', beginning(given))).begun!;
+  const refusal = async (given: object): Promise<string> =>
+    (await bench.failure('takeOrder', beginning(given))).message;
+  const finish = async (ticket: string, given: object = {}) =>
+    (await order('finish', { ticket, sent: [0, 1], ...given })).finished!;
+  const refusedFinish = async (ticket: string): Promise<string> => {
+    const input = { ticket, sent: [0, 1] };
+    return (await bench.failure('takeOrder', { service: 'default', name: 'finish', input }))
+      .message;
   };
-  const refusal = async (given: object): Promise<string> => {
-    const input = {
-      service: 'default',
-      nonce: `n${(nonces += 1)}`,
-      begin: { holder: HOLDER, probe: null, ...given },
-    };
-    return (await bench.failure('beginTransfer', input)).message;
+  const abandon = (ticket: string, touched: number[]) => order('abandon', { ticket, touched });
+  /** As the workflow restores it. */
+  const restore = (replica: string): BringReplica => ({
+    service: 'default',
+    replica,
+    version: null,
+    mode: 'abort',
+  });
+  const entry = async (url: string) => fieldsOf((await records.latest())!.replicas[url]!);
+  return {
+    engines,
+    bench,
+    records,
+    order,
+    begin,
+    refusal,
+    finish,
+    refusedFinish,
+    abandon,
+    restore,
+    entry,
   };
-  const finish = (ticket: string, given: object = {}) =>
-    bench.result('finishTransfer', {
-      service: 'default',
-      finish: { ticket, sent: [0, 1], ...given },
-    });
-  const refusedFinish = async (ticket: string, given: object = {}): Promise<string> =>
-    (
-      await bench.failure('finishTransfer', {
-        service: 'default',
-        finish: { ticket, sent: [0, 1], ...given },
-      })
-    ).message;
-  const abandon = (ticket: string, touched: number[]) =>
-    bench.result('abandonTransfer', {
-      service: 'default',
-      why: 'its holder gave it up',
-      abandon: { ticket, touched },
-    });
-  const entry = async (url: string): Promise<ReplicaEntry> =>
-    (await records.latest())!.replicas[url]!;
-  return { engines, bench, records, begin, refusal, finish, refusedFinish, abandon, entry };
 }
 
 export const NO_BOUND = { within_ms: 1000, signal: new AbortController().signal };

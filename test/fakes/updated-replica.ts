@@ -1,8 +1,8 @@
 import type { TestContext } from 'node:test';
-import { Publish } from '../../src/model/policy/publish.js';
-import type { ReplicaEntry } from '../../src/model/policy/record.js';
-import { firstRecord, withReplica, withTarget } from '../../src/model/policy/record.js';
-import type { WeightFiles } from '../../src/model/policy/weight-files.js';
+import { Publish } from '../../src/model/policy/orders.js';
+import type { ReplicaChange, WeightFiles } from '../../src/model/policy/record.js';
+import { fieldsOf, firstRecord, withReplica } from '../../src/model/policy/record.js';
+import { withTarget } from '../../src/model/policy/target.js';
 import { activityBench } from './activity-bench.js';
 import { controlledEngine, PROBE } from './controlled-engine.js';
 
@@ -21,8 +21,8 @@ export async function updating(
   const weights = { kind: 'checkpoint', path: '/weights-1' };
   const target = Publish.parse({ version: 1, weights, probe: PROBE, ...publish });
   await records.change(() => withTarget(firstRecord([URL, OTHER]), { ...target, files }));
-  const entry = async (): Promise<ReplicaEntry> => (await records.latest())!.replicas[URL]!;
-  const set = (change: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>) =>
+  const entry = async () => fieldsOf((await records.latest())!.replicas[URL]!);
+  const set = (change: ReplicaChange) =>
     records.change((now) => withReplica(now!, { replica: URL, ...change }));
   return { engine, bench, records, entry, set };
 }

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
-import type { PolicyRecord } from '../../src/model/policy/record.js';
-import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import {
-  Join,
   JOINED,
+  Join,
   withDrain,
   withJoin,
   withoutReplica,
 } from '../../src/model/policy/replicas.js';
+import type { PolicyRecord } from '../../src/model/policy/record.js';
+import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import type { FakeReplica } from '../fakes/fake-replica.js';
 import { fakeReplica } from '../fakes/fake-replica.js';
 import { manualClock, settled } from '../fakes/manual-clock.js';

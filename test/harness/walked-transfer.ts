@@ -91,7 +91,7 @@ export async function repairBy(trainer: SendingTrainer, bed: PolicyBed): Promise
     const lacking = Object.entries(replicas).filter(
       ([, one]) => one.state !== 'current' || one.version !== version,
     );
-    const isOwn = version === target && record?.transfers.last?.version === version;
+    const isOwn = version === target && record?.transfers.past.at(-1)?.version === version;
     const only = lacking.map(([url]) => url);
     await trainer.transfer(isOwn ? { version, only, same: true } : {});
   };

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
-import type { PauseMode } from '../../src/model/policy/publish.js';
+import type { PauseMode } from '../../src/model/policy/orders.js';
 import type { Row } from '../../src/model/results/row.js';
 import { policyStatus, publish } from '../../lab/bed/policy-bed.js';
 import { eventually } from '../../lab/bed/waiting.js';

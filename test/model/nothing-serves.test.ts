@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Ticket } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
-import type { Ticket } from '../../src/model/policy/ticket.js';
-import { NO_TRANSFERS } from '../../src/model/policy/ticket.js';
 import { viewOf } from '../../src/model/policy/view.js';
 import type { ReplicaState } from '../../src/model/workflow-safe/policy.js';
 import { whyNothingServes } from '../../src/model/workflow-safe/policy.js';
@@ -63,9 +62,13 @@ describe('a policy that serves nothing', () => {
     const record = {
       ...firstRecord(['http://0']),
       version: 5,
-      transfers: { ...NO_TRANSFERS, open: ticket },
+      transfers: { open: ticket, past: [] },
     };
-    const updating = withReplica(record, { replica: 'http://0', state: 'updating' });
+    const updating = withReplica(record, {
+      replica: 'http://0',
+      state: 'updating',
+      paused_until: 1,
+    });
     assert.match(whyNothingServes(viewOf(updating)) ?? '', whose);
   });
 

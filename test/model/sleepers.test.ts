@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Sleep } from '../../src/model/policy/orders.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
-import { concluded, firstRecord, withReplica, withTarget } from '../../src/model/policy/record.js';
-import { Sleep } from '../../src/model/policy/sleep.js';
+import {
+  fieldsOf,
+  firstRecord,
+  sleptOf,
+  withFields,
+  withReplica,
+} from '../../src/model/policy/record.js';
+import { concluded, withTarget } from '../../src/model/policy/target.js';
 import {
   needsLoad,
   refusalOfSleep,
@@ -59,13 +66,14 @@ describe('engines that sleep', () => {
       sleep: { nonce: 'm', holder: HOLDER, level: 1, until: 9 },
       slept: { [A]: { ...how(1), label: 'other' } },
     });
-    assert.deepEqual([again.replicas[A]?.slept?.label, again.replicas[A]?.needs], ['7', null]);
+    const { slept, needs } = fieldsOf(again.replicas[A]!);
+    assert.deepEqual([slept?.label, needs], ['7', null]);
     assert.equal(again.sleep?.until, 9);
   });
 
   test('are no longer asleep once the last one serves', () => {
     const one = withReplica(asleep(1), { replica: A, state: 'current' });
-    assert.deepEqual([withoutIdleSleep(one).sleep?.nonce, one.replicas[A]?.slept], ['n', null]);
+    assert.deepEqual([withoutIdleSleep(one).sleep?.nonce, sleptOf(one, A)], ['n', null]);
     const both = withReplica(one, { replica: B, state: 'current' });
     assert.equal(withoutIdleSleep(both).sleep, null);
   });
@@ -80,8 +88,8 @@ describe('engines that sleep', () => {
 
   test('with adapters keep their weights', () => {
     const record = fleet();
-    const entry = { ...record.replicas[A]!, adapters: [{ version: 8, name: 'default.8.0a' }] };
-    const served = { ...record, replicas: { ...record.replicas, [A]: entry } };
+    const adapters = [{ version: 8, name: 'default.8.0a' }];
+    const served = withFields(record, { replica: A, adapters });
     assert.match(
       refusalOfSleep(served, asked({ level: 2 })) ?? '',
       /level: expected 1 while engines have adapters, got 2/,

@@ -2,17 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { labelByFence } from '../../src/sampling/labels.js';
 import type { Fault } from '../../src/model/faults.js';
-import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
-import { firstRecord } from '../../src/model/policy/record.js';
+import type { PolicyRecord, ReplicaChange, ReplicaEntry } from '../../src/model/policy/record.js';
+import { entryOf, firstRecord } from '../../src/model/policy/record.js';
 import { faultOf } from '../fakes/temporary-store.js';
 
 const URL = 'http://replica/v1';
-const entry = (given: Partial<ReplicaEntry> = {}): ReplicaEntry => ({
-  ...firstRecord([URL]).replicas[URL]!,
-  version: 17,
-  epoch: 4,
-  ...given,
-});
+const entry = (given: Partial<ReplicaChange> & { epoch?: number } = {}): ReplicaEntry =>
+  entryOf({ state: 'current', version: 17, epoch: 4, paused_until: 1, ...given });
 
 /** A stream that was sent under version 17, epoch 4. */
 function fenced({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, mock, test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
-import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
+import type { PolicyRecord, ReplicaChange } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { keepPolicies } from '../../src/workers/policies.js';
 import { temporaryStore } from '../fakes/temporary-store.js';
@@ -61,7 +61,7 @@ async function kept(t: TestContext) {
   const pass = (minutes: number): void => {
     mock.timers.setTime(Date.now() + minutes * 60_000);
   };
-  const set = (change: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>) =>
+  const set = (change: ReplicaChange) =>
     records.change((now) => withReplica(now ?? published(), { replica: URL, ...change }));
   return { world, records, looks, pass, set };
 }

@@ -33,16 +33,17 @@ const fleet = (...states: [string, number | null][]) =>
 const OLD: [string, number | null] = ['current', null];
 const NEW: [string, number | null] = ['current', 1];
 
-const survey = (record: unknown) => ({ heartbeat_timeout_ms: 10_000, view: record });
-const planned = (at_once: number, quorum: number | null = null) => ({
-  version: 1,
-  mode: 'keep',
-  drain_limit: '1m',
-  quorum,
-  at_once,
-  notes: [],
+const NOTHING = { ...view(null, {}), epoch: -1 };
+const survey = (record: unknown = NOTHING) => ({ heartbeat_ms: 10_000, view: record });
+/** An update that is to be brought to these replicas. */
+const planned = (
+  replicas: string[],
+  { at_once, quorum = null, ...rest }: { at_once: number; quorum?: number | null; view: unknown },
+) => ({
+  ...rest,
+  brings: { replicas, version: 1, mode: 'keep', drain_limit: '1m', quorum, at_once, notes: [] },
 });
-const updated = (record: unknown) => ({ paused_s: 0.5, load_s: 0.1, view: record });
+const updated = (record: unknown) => ({ paused_s: 0.5, view: record });
 const INPUT = { service: 'default' };
 /** Its first task, in which it begins to listen. */
 const SINCE = Date.UTC(2026, 0, 1) + 200;
@@ -55,11 +56,11 @@ const order = (replica: string) => ({
 });
 
 /** Up to its wait for updates. */
-function begin(record: unknown = null): WrittenHistory {
+function begin(record?: unknown): WrittenHistory {
   const history = writeHistory({ type: 'policy', workflowId: 'policy/default' }, INPUT);
   history.task();
-  history.activity('surveyReplicas', survey(record));
-  history.gives(INPUT);
+  history.activity('takeOrder', survey(record));
+  history.gives({ ...INPUT, name: 'survey' });
   history.task();
   return history;
 }
@@ -69,26 +70,26 @@ function publish(history: WrittenHistory, plan: unknown): void {
   const input = { version: 1, weights: { kind: 'checkpoint', path: '/w' } };
   history.task();
   history.update('publish', input);
-  history.activity('settlePublish', plan);
-  history.gives({ ...INPUT, publish: input, heard: { since: SINCE, last: [] } });
+  history.activity('takeOrder', plan);
+  history.gives({ ...INPUT, name: 'publish', input, heard: { since: SINCE, last: [] } });
   history.task();
 }
 
 /** The record decides; then the policy looks after its replicas again. */
 function concludes(history: WrittenHistory, record: { version: number | null }): void {
-  history.activity('concludePublish', record);
+  history.activity('takeOrder', { view: record });
   history.task();
-  history.scheduleActivity('surveyReplicas');
+  history.scheduleActivity('takeOrder');
   history.updateEnds();
 }
 
 describe('an update', () => {
   test('is brought to all replicas at once', async () => {
     const history = begin();
-    publish(history, { ...planned(2), view: view(null, fleet(OLD, OLD)) });
-    const first = history.scheduleActivity('updateReplica');
+    publish(history, planned([A, B], { at_once: 2, view: view(null, fleet(OLD, OLD)) }));
+    const first = history.scheduleActivity('bringReplica');
     history.gives(order(A));
-    const second = history.scheduleActivity('updateReplica');
+    const second = history.scheduleActivity('bringReplica');
     history.gives(order(B));
     history.completeActivity(first, updated(view(null, fleet(NEW, OLD))));
     history.task();
@@ -100,32 +101,24 @@ describe('an update', () => {
 
   test('that is rolling is brought to the next replica when the one before serves it', async () => {
     const history = begin();
-    publish(history, { ...planned(1), view: view(null, fleet(OLD, OLD)) });
-    history.activity('updateReplica', updated(view(null, fleet(NEW, OLD))));
+    publish(history, planned([A, B], { at_once: 1, view: view(null, fleet(OLD, OLD)) }));
+    history.activity('bringReplica', updated(view(null, fleet(NEW, OLD))));
     history.gives(order(A));
     history.task();
-    history.activity('updateReplica', updated(view(null, fleet(NEW, NEW))));
+    history.activity('bringReplica', updated(view(null, fleet(NEW, NEW))));
     history.gives(order(B));
     history.task();
     concludes(history, view(1, fleet(NEW, NEW)));
     await history.replay();
   });
 
-  test('is brought to replicas that serve nothing first, and to none that is away or has it', async () => {
-    const history = begin();
-    const states = fleet(NEW, ['away', null], ['unknown', null]);
-    publish(history, { ...planned(1), view: view(null, states) });
-    history.activity('updateReplica', updated(view(null, fleet(NEW, ['away', null], NEW))));
-    history.gives(order(C));
-    history.task();
-    concludes(history, view(1, fleet(NEW, ['away', null], NEW)));
-    await history.replay();
-  });
-
   test('whose quorum is out of reach touches no further replica, and fails', async () => {
     const history = begin();
-    publish(history, { ...planned(1, 3), view: view(null, fleet(OLD, OLD, OLD)) });
-    history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
+    publish(
+      history,
+      planned([A, B, C], { at_once: 1, quorum: 3, view: view(null, fleet(OLD, OLD, OLD)) }),
+    );
+    history.failActivity(history.scheduleActivity('bringReplica'), 'PolicyUpdateFailed');
     history.task();
     concludes(history, view(null, fleet(['unknown', null], OLD, OLD)));
     await history.replay();
@@ -133,10 +126,10 @@ describe('an update', () => {
 
   test('continues without a replica that its quorum can spare', async () => {
     const history = begin();
-    publish(history, { ...planned(1, 1), view: view(null, fleet(OLD, OLD)) });
-    history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
+    publish(history, planned([A, B], { at_once: 1, quorum: 1, view: view(null, fleet(OLD, OLD)) }));
+    history.failActivity(history.scheduleActivity('bringReplica'), 'PolicyUpdateFailed');
     history.task();
-    history.activity('updateReplica', updated(view(null, fleet(['unknown', null], NEW))));
+    history.activity('bringReplica', updated(view(null, fleet(['unknown', null], NEW))));
     history.gives(order(B));
     history.task();
     concludes(history, view(1, fleet(['unknown', null], NEW)));
@@ -147,9 +140,9 @@ describe('an update', () => {
     const history = begin();
     history.task();
     history.update('publish', { version: 0 });
-    history.failActivity(history.scheduleActivity('settlePublish'), 'PolicyUpdateFailed');
+    history.failActivity(history.scheduleActivity('takeOrder'), 'PolicyUpdateFailed');
     history.task();
-    history.scheduleActivity('surveyReplicas');
+    history.scheduleActivity('takeOrder');
     history.updateEnds();
     await history.replay();
   });
@@ -161,7 +154,7 @@ describe('a replica that does not serve', () => {
 
   test('is given the version of the record again by itself', async () => {
     const history = begin(view(1, LOST));
-    history.activity('updateReplica', updated(view(1, fleet(NEW, NEW))));
+    history.activity('bringReplica', updated(view(1, fleet(NEW, NEW))));
     history.gives(restoring);
     history.task();
     await history.replay();
@@ -173,14 +166,14 @@ describe('a replica that does not serve', () => {
       ['1', '5s'],
       ['2', '10s'],
     ] as const) {
-      history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
+      history.failActivity(history.scheduleActivity('bringReplica'), 'PolicyUpdateFailed');
       history.gives(restoring);
       history.task();
       const startedEventId = history.add('TIMER_STARTED', { timerId, startToFireTimeout });
       history.add('TIMER_FIRED', { timerId, startedEventId });
       history.task();
     }
-    history.scheduleActivity('updateReplica');
+    history.scheduleActivity('bringReplica');
     await history.replay();
   });
 
@@ -200,9 +193,9 @@ describe('a replica that does not serve', () => {
     history.signal('recover');
     history.task();
     history.add('TIMER_CANCELED', { timerId: '1', startedEventId });
-    history.activity('surveyReplicas', survey(view(1, LOST)));
+    history.activity('takeOrder', survey(view(1, LOST)));
     history.task();
-    history.scheduleActivity('updateReplica');
+    history.scheduleActivity('bringReplica');
     history.gives(restoring);
     await history.replay();
   });
@@ -211,9 +204,9 @@ describe('a replica that does not serve', () => {
     const history = begin(view(1, fleet(NEW, NEW)));
     history.signal('recover');
     history.task();
-    history.activity('surveyReplicas', survey(view(1, LOST)));
+    history.activity('takeOrder', survey(view(1, LOST)));
     history.task();
-    history.scheduleActivity('updateReplica');
+    history.scheduleActivity('bringReplica');
     history.gives(restoring);
     await history.replay();
   });
@@ -230,15 +223,16 @@ describe('a sign of life of who holds the service', () => {
     history.task();
     const input = { version: 1, weights: { kind: 'checkpoint', path: '/w' } };
     history.update('publish', input);
-    history.activity('settlePublish', { ...planned(1), view: view(1, fleet(NEW)) });
+    history.activity('takeOrder', planned([], { at_once: 0, view: view(1, fleet(NEW)) }));
     history.gives({
       ...INPUT,
-      publish: input,
+      name: 'publish',
+      input,
       heard: { since: SINCE, last: [{ ...HOLDER, at: SINCE + 1300 }] },
     });
     history.task();
-    history.scheduleActivity('concludePublish');
-    history.gives({ ...INPUT, quorum: null, at_once: 1 });
+    history.scheduleActivity('takeOrder');
+    history.gives({ ...INPUT, name: 'conclude', input: { quorum: null } });
     await history.replay();
   });
 
@@ -247,7 +241,7 @@ describe('a sign of life of who holds the service', () => {
     const given = { type: 'policy', workflowId: 'policy/default', before: 'run-before' };
     const history = writeHistory(given, { ...INPUT, heard });
     history.task();
-    history.activity('surveyReplicas', survey(null));
+    history.activity('takeOrder', survey());
     history.task({ suggestContinueAsNew: true });
     history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: 'policy' } });
     history.gives({ ...INPUT, updates: [], heard });
@@ -260,10 +254,10 @@ test('a release is asked of its activity, and answered with what is served', asy
   history.task();
   const input = { holder: { name: 'math-1' } };
   history.update('release', input);
-  history.activity('releaseHolder', view(1, fleet(NEW)));
-  history.gives({ ...INPUT, release: input });
+  history.activity('takeOrder', { view: view(1, fleet(NEW)) });
+  history.gives({ ...INPUT, name: 'release', input, heard: { since: SINCE, last: [] } });
   history.task();
-  history.scheduleActivity('surveyReplicas');
+  history.scheduleActivity('takeOrder');
   history.updateEnds();
   await history.replay();
 });
@@ -274,7 +268,7 @@ test('a long history continues in a new run, with the last updates', async () =>
   const given = { type: 'policy', workflowId: 'policy/default', before: 'run-before' };
   const history = writeHistory(given, input);
   history.task();
-  history.activity('surveyReplicas', survey(null));
+  history.activity('takeOrder', survey());
   history.task({ suggestContinueAsNew: true });
   history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: 'policy' } });
   history.gives({ ...input, heard: { since: SINCE, last: [] } });

@@ -46,7 +46,7 @@ const KINDS: Kind[] = [
     type: 'policy',
     workflowId: 'policy/default',
     input: { service: 'default' },
-    begins: asks('surveyReplicas'),
+    begins: asks('takeOrder'),
   },
 ];
 

@@ -1,7 +1,7 @@
-import type { PauseMode } from '../../model/policy/publish.js';
+import type { PauseMode } from '../../model/policy/orders.js';
 import type { HeldEngine, PublishSummary } from '../../model/results/answers.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
-import type { PolicyView, Rule } from '../../model/workflow-safe/policy.js';
+import type { PolicyView } from '../../model/workflow-safe/policy.js';
 
 export type {
   PolicyState,
@@ -13,55 +13,54 @@ export type {
 
 /** What workflow `policy` and its activities exchange. */
 export interface PolicyActivities {
-  /** Takes the raw input of update `publish`. Refuses it before anything is touched, or records the new target. */
-  settlePublish: (input: {
-    service: string;
-    publish: unknown;
-    heard?: Heard;
-  }) => Promise<PublishPlan>;
-  /** Takes one replica through all phases. Fails once it is `unknown` or `away`, and not paused. */
-  updateReplica: (input: UpdateReplica) => Promise<UpdatedReplica>;
-  /** Makes the target the `version` if enough replicas have it. */
-  concludePublish: (input: { service: string } & Rule) => Promise<PolicyView>;
-  /** Takes the raw input of update `begin`. Holds the engines, or fails with none of them held. */
-  beginTransfer: (input: {
-    service: string;
-    nonce: string;
-    begin: unknown;
-    heard?: Heard;
-  }) => Promise<{ answer: BeginAnswer; view: PolicyView }>;
-  /** Takes the raw input of update `finish`. */
-  finishTransfer: (input: { service: string; finish: unknown }) => Promise<FinishedTransfer>;
-  /** Takes the raw input of update `abandon`; or ends a ticket whose holder is silent, as if all were touched. */
-  abandonTransfer: (
-    input: { service: string; why: string } & ({ abandon: unknown } | { nonce: string }),
-  ) => Promise<AbandonedTransfer>;
-  /** Takes the raw input of update `attach`. */
-  attachCheckpoint: (input: { service: string; attach: unknown }) => Promise<AbandonedTransfer>;
-  /** Takes the raw input of update `sleep`. Fails with the engines to be woken, if one of them refuses. */
-  sleepEngines: (input: {
-    service: string;
-    nonce: string;
-    sleep: unknown;
-    heard?: Heard;
-  }) => Promise<PolicyView>;
   /**
-   * Takes the raw input of update `wake`; or ends a sleep that lasts for too long. With memory for weights alone they sleep
-   * on, otherwise each has to be restored.
+   * Changes what the record wants, or refuses the order before anything is touched. Orders of a trainer that shares the
+   * engines (`begin`, `finish`, `abandon`, `sleep`, `wake`) bring all engines there at once.
    */
-  wakeEngines: (
-    input: { service: string } & ({ wake: unknown } | { nonce: string; why: string }),
-  ) => Promise<AbandonedTransfer>;
-  /** Takes the raw input of update `release`. */
-  releaseHolder: (input: { service: string; release: unknown }) => Promise<PolicyView>;
-  /** Takes the raw input of update `engines`, `join`, `drain` or `leave`. */
-  changeReplicas: (input: {
-    service: string;
-    name: ReplicasUpdate;
-    input: unknown;
-  }) => Promise<PolicyView>;
-  /** The record, for the replicas that temporal.yaml has now. */
-  surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
+  takeOrder: (order: PolicyOrder) => Promise<OrderTaken>;
+  /** Brings one replica to what the record wants. Fails once it is `unknown` or `away`, and not paused. */
+  bringReplica: (input: BringReplica) => Promise<BroughtReplica>;
+}
+
+/** Updates by these names have unread inputs. */
+export type UpdateName =
+  'publish' | 'begin' | 'finish' | 'abandon' | 'attach' | 'release' | 'sleep' | 'wake';
+export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';
+
+export interface PolicyOrder {
+  service: string;
+  /** `survey`: the replicas that temporal.yaml has now. `conclude`: the target is the version if a quorum has it. */
+  name: UpdateName | ReplicasUpdate | 'survey' | 'conclude';
+  input?: unknown;
+  /** Names what the order makes; of an order of the workflow itself, what it ends. */
+  nonce?: string;
+  /** Why the workflow itself ends a transfer or a sleep. */
+  why?: string;
+  heard?: Heard;
+}
+
+export interface OrderTaken {
+  view: PolicyView;
+  /** What is to be done at once; absent: nothing, or replicas are restored by themselves. */
+  brings?: Bringing;
+  /** Of `begin`. */
+  begun?: BeginAnswer;
+  /** Of `finish`; faults by URL. */
+  finished?: { version: number; paused_s: number; faults: Record<string, string> };
+  /** Of `survey`: for activities that bring replicas. */
+  heartbeat_ms?: number;
+}
+
+export interface Bringing {
+  replicas: string[];
+  /** null: the record's, without a quorum. */
+  version: number | null;
+  quorum: number | null;
+  at_once: number;
+  mode: PauseMode;
+  drain_limit: string;
+  /** Guarantees that are weaker than expected, in words. */
+  notes: string[];
 }
 
 /** The answer of update `begin`. */
@@ -75,37 +74,6 @@ export interface BeginAnswer {
   init: boolean;
 }
 
-export interface FinishedTransfer {
-  version: number;
-  paused_s: number;
-  /** By URL. */
-  faults: Record<string, string>;
-  view: PolicyView;
-}
-
-export interface AbandonedTransfer {
-  /** The version of which files are there, but which has not been brought yet; null: none. */
-  repair: { version: number; quorum: number | null } | null;
-  view: PolicyView;
-}
-
-export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';
-
-export interface PolicySurvey {
-  heartbeat_timeout_ms: number;
-  /** null: nothing was ever published. */
-  view: PolicyView | null;
-}
-
-export interface PublishPlan extends Rule {
-  version: number;
-  mode: PauseMode;
-  drain_limit: string;
-  /** Guarantees that are weaker than expected, in words. */
-  notes: string[];
-  view: PolicyView;
-}
-
 /** Input of workflow `policy`. */
 export interface PolicyInput {
   service: string;
@@ -115,19 +83,15 @@ export interface PolicyInput {
   heard?: Heard;
 }
 
-export interface UpdateReplica {
+export interface BringReplica extends Pick<Bringing, 'version' | 'mode'> {
   service: string;
   replica: string;
-  /** null: the record's. */
-  version: number | null;
-  mode: PauseMode;
   /** For mode `wait`. */
   drain_limit?: string;
 }
 
-export interface UpdatedReplica {
+export interface BroughtReplica {
   /** Seconds from the order to pause to the end of the resume. */
   paused_s: number;
-  load_s: number;
   view: PolicyView;
 }

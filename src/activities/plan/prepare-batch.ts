@@ -18,7 +18,7 @@ import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 import { pictureRoute } from '../pictures.js';
 import type { WeightControl } from '../../generation/weight-control.js';
-import { isShared } from '../policy/one-engine.js';
+import { isShared } from '../policy/ask.js';
 
 export interface PreparedBatch {
   request: BatchRequest;

@@ -2,13 +2,12 @@ import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { baseOf } from '../../model/policy/adapters.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
-import { isUnchanged, withReplica } from '../../model/policy/record.js';
+import { withReplica } from '../../model/policy/record.js';
 import { viewOf } from '../../model/policy/view.js';
 import { canRestore } from '../../model/workflow-safe/policy.js';
 import type { PolicyService } from '../dependencies.js';
-import { isShared } from './one-engine.js';
-
-const QUESTION_MS = 10_000;
+import { isShared, QUESTION_MS } from './ask.js';
+import { changeUnchanged, withoutUrl } from './policy-service.js';
 
 /**
  * Asks a replica that serves whether it is what the record says: one engine, not paused, under its label. One that is
@@ -26,14 +25,15 @@ export async function lookAtReplica(
   const what = await whatIsWrong(control, { record, signal });
   if (what === null) return null;
   const { epoch } = entry;
-  const noted: string[] = [];
-  await records.change((now) => {
-    noted.length = 0;
-    if (now === null || !isUnchanged(now, { replica, epoch })) return null;
-    noted.push(what);
-    return withReplica(now, { replica, state: 'unknown', fault: what });
-  });
-  return noted[0] ?? null;
+  const after = await changeUnchanged(
+    { records },
+    {
+      replica,
+      epoch,
+      change: (now) => withReplica(now, { replica, state: 'unknown', fault: what }),
+    },
+  );
+  return after?.replicas[replica]?.fault === what ? what : null;
 }
 
 /** null: nothing, or it does not answer, which its streams notice. */
@@ -54,6 +54,6 @@ async function whatIsWrong(
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof Fault)) throw error;
-    return isShared(error) ? error.message.replace(`${control.replica}: `, '') : null;
+    return isShared(error) ? withoutUrl(error.message, control.replica) : null;
   }
 }

@@ -2,15 +2,13 @@ import { createHash } from 'node:crypto';
 import { readFile, readdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
-import type { WeightFiles } from '../../model/policy/weight-files.js';
+import type { Published, WeightFiles } from '../../model/policy/record.js';
+import { isOtherOnAnyHost, otherFiles, pathOf } from '../../model/policy/target.js';
 import type { BucketSettings } from '../../platform/s3/bucket.js';
 import { createBucket, placeOf } from '../../platform/s3/bucket.js';
 import { describeError } from '../../platform/errors.js';
 import { LATE, within } from '../../platform/waits/abort.js';
-import type { Published } from '../../model/policy/record.js';
-import { otherFiles, pathOf } from '../../model/policy/record.js';
-import { isOtherOnAnyHost } from '../../model/policy/weight-files.js';
-import { refused } from './policy-view.js';
+import { refused } from './policy-service.js';
 
 /** The files, or why this worker cannot see them: engines read them from file systems of their own. */
 export type Look = { files: WeightFiles; why: null } | { files: null; why: string };

@@ -7,7 +7,7 @@ import { isOfTemporal, timeText } from '../../model/workflow-safe/waiting.js';
 import type { Served, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { viewOf } from '../../model/policy/view.js';
-import { policyOf } from '../policy/policy-view.js';
+import { policyOf } from '../policy/policy-service.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** Reading an unchanged record is one `stat`. */

@@ -1,5 +1,5 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
-import { hasLeft } from '../../model/policy/record.js';
+import { hasLeft } from '../../model/policy/replicas.js';
 import type { GenerationService } from '../generation-service.js';
 import type { WatchedReplica } from './watched-replica.js';
 

@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto';
-import type { AdapterOf, KeptAdapter, ServedAdapter } from './adapter.js';
-import type { PolicyRecord, Published, ReplicaEntry, Target } from './record.js';
+import type {
+  AdapterOf,
+  KeptAdapter,
+  PolicyRecord,
+  Published,
+  ReplicaEntry,
+  ServedAdapter,
+} from './record.js';
+import { withFields } from './record.js';
+import type { Target } from './target.js';
 
 /** Adapters, as rules over the record. */
 
@@ -32,9 +40,16 @@ export function isAsSent(
   return adapters.length === 0 ? name === null : adapters.some((one) => one.name === name);
 }
 
-const loraOf = (record: PolicyRecord | null, version: number): AdapterOf | null => {
-  const published: Published | undefined = record?.weights[version];
+/** The adapter that a version is; null: it is none. */
+export function loraOf(record: PolicyRecord | null, version: number | null): AdapterOf | null {
+  const published: Published | undefined = record?.weights[version ?? -1];
   return published?.lora ?? null;
+}
+
+/** The version of the weights of a version: its own, or what its adapter is for. */
+export const weightsOf = (record: PolicyRecord, version: number | null): number | null => {
+  const lora = loraOf(record, version);
+  return lora === null ? version : lora.base;
 };
 
 /** What names an adapter: its service, version and content. Nothing is ever loaded in its place. */
@@ -49,9 +64,7 @@ export function adapterNamed(
   const earlier = loraOf(record, version);
   if (earlier !== null) return earlier;
   const content = files?.sha256 ?? createHash('sha256').update(weights.path).digest('hex');
-  const served = record?.version ?? null;
-  const above = served === null ? null : loraOf(record, served);
-  const base = above === null ? served : above.base;
+  const base = record && weightsOf(record, record.version);
   return { name: `${service}.${version}.${content.slice(0, 8)}`, base, keep_adapters };
 }
 
@@ -76,8 +89,7 @@ export function withAdapter(
   const before = entry.adapters.length === 0 ? [{ version: base, name: null }] : entry.adapters;
   const others = before.filter(({ name }) => name !== adapter.name);
   const adapters = [...others, adapter].slice(-keep_adapters);
-  const next = { ...entry, version: adapter.version, base, adapters, fault: null };
-  return { ...record, replicas: { ...record.replicas, [replica]: next } };
+  return withFields(record, { replica, version: adapter.version, base, adapters, fault: null });
 }
 
 /** The record that remembers where an adapter is, and forgets those of which it has said that they may go. */

@@ -1,6 +1,7 @@
 import { isServing, restoreDelayMs } from '../workflow-safe/policy.js';
 import type { PolicyRecord } from './record.js';
-import { hasLeft } from './record.js';
+import { fieldsOf } from './record.js';
+import { hasLeft } from './replicas.js';
 
 /** When a worker asks a policy's workflow to look after its replicas. */
 
@@ -15,11 +16,11 @@ export function needsCare(record: PolicyRecord, urls: readonly string[]): boolea
 /** A replica that is paused beyond its limit, so its updater is gone; or one that should have left, or be awake. */
 export const isOverdue = ({ replicas, sleep }: PolicyRecord, now: number): boolean =>
   (sleep !== null && sleep.until < now) ||
-  Object.values(replicas).some(
-    (entry) =>
-      (entry.paused_until !== null && entry.paused_until < now) ||
-      (entry.draining_until !== null && entry.draining_until < now && !hasLeft(entry)),
-  );
+  Object.values(replicas).some((entry) => {
+    const { paused_until, draining_until } = fieldsOf(entry);
+    const isDrained = draining_until !== null && draining_until < now && !hasLeft(entry);
+    return isDrained || (paused_until !== null && paused_until < now);
+  });
 
 /** Longer than the workflow waits between two tries, each of which changes the record. */
 const FORGOTTEN_MS = restoreDelayMs(Infinity) + 60_000;

@@ -1,7 +1,7 @@
 import type { Heard } from '../workflow-safe/hold.js';
 import { HOLD_MS, heardAt } from '../workflow-safe/hold.js';
-import type { Hold, Holder, Holding, Release } from './holder.js';
-import type { PolicyRecord } from './record.js';
+import type { Holder, Release } from './orders.js';
+import type { Holding, PolicyRecord } from './record.js';
 
 /** Who may bring weights to a service, as rules over the record. */
 
@@ -59,7 +59,7 @@ function heldBy({ holding }: PolicyRecord, { heard, now }: Pick<Asking, 'heard' 
 
 const timeOf = (ms: number): string => new Date(ms).toISOString();
 
-/** The record in which it holds the service, for it brings this version. `anew`: not what the last one tried brings. */
+/** The record in which it holds the service, for it brings this version; `anew`: not the last one tried. */
 export function withHolder(
   record: PolicyRecord,
   { version, anew, ...asking }: Asking & { version: number; anew: boolean },
@@ -71,7 +71,7 @@ export function withHolder(
   const courses = anew ? withCourse(holding.courses, next) : holding.courses;
   if (holder === null) return { ...record, holding: { ...holding, courses, hold: null } };
   const isOwn = before?.name === holder.name;
-  const hold: Hold = {
+  const hold = {
     ...holder,
     since: isOwn ? before.since : now,
     at: now,

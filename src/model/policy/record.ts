@@ -2,78 +2,238 @@ import { z } from 'zod';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy.js';
-import type { Publish } from './publish.js';
-import { Manner, MAX_VERSION, Weights } from './publish.js';
-import { AdapterOf, KeptAdapter, ServedAdapter } from './adapter.js';
-import { Holder, Holding, NO_HOLDING } from './holder.js';
-import { Sleeping, Slept } from './sleep.js';
-import { NO_TRANSFERS, Transfers } from './ticket.js';
-import { WeightFiles, filesText, isOther } from './weight-files.js';
+import { Begin, Holder, Level, Manner, Weights } from './orders.js';
 
 /**
  * The record of a service's policy, on which labels, fences and updates rely. Each change is put once under the next
  * epoch. If two write it, one loses, reads again and decides anew. Without a record nothing is fenced.
  */
 
-const ReplicaEntry = z.strictObject({
-  /** Only `current` replicas get requests. */
-  state: z.enum(REPLICA_STATES),
-  /** The version of the weights that it serves or served last; null: this workflow did not publish them. */
+const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().default(null);
+/** Milliseconds since 1970. */
+const time = z.number();
+
+/** One of the policies that a replica samples from. */
+const ServedAdapter = z.object({
+  /** null: nobody has published the weights. */
   version: z.int().nullable(),
+  /** As requests name it; null: the weights alone. */
+  name: z.string().nullable(),
+});
+export type ServedAdapter = z.infer<typeof ServedAdapter>;
+
+/** How a replica was put to sleep. It stays until the replica is `current` again. */
+const Slept = z.object({
+  level: Level,
+  /** What it said of its weights; null: nothing. */
+  label: z.string().nullable(),
+  /** Its logprobs of fixed ids; null: it could not be asked. */
+  before: z.array(z.number()).nullable(),
+});
+export type Slept = z.infer<typeof Slept>;
+
+/** What is known of a replica in any state. */
+const Standing = z.strictObject({
   /** Grows with each change of this replica. A request sent under an earlier epoch may belong to other weights. */
-  epoch: z.int(),
-  /** Milliseconds since 1970. A worker that finds this in the past ends the pause. */
-  paused_until: z.number().nullable(),
-  /** Why it is not `current`. */
-  fault: z.string().nullable(),
-  /** What it needs before it can serve; null: nothing, or what the workflow gives it by itself. */
-  needs: z.enum(REPLICA_NEEDS).nullable().default(null),
-  /** Who named it: null is temporal.yaml, `join` is update `join`, anything else the owner of a list (`engines`). */
-  owner: z.string().nullable().default(null),
-  /** Where its weights are changed; null: as temporal.yaml says, or below its base URL. */
-  control_url: z.string().nullable().default(null),
-  /** Which process is behind the URL, as its join says; null: nobody says it. */
-  instance: z.string().nullable().default(null),
-  /** false: it has joined, and nobody has compared it with the others yet. It is asked nothing that a rollout needs. */
-  examined: z.boolean().default(true),
-  /** Milliseconds since 1970. It gets no new request, and its streams are cut then; null: it is not draining. */
-  draining_until: z.number().nullable().default(null),
-  /** Milliseconds since 1970; null: it is not away, or nobody knows. */
-  away_since: z.number().nullable().default(null),
+  epoch: z.int().default(0),
+  /** The version of the weights that it serves or served last; null: this workflow did not publish them. */
+  version: orNull(z.int()),
   /** The policies that its streams may go on under, the one for new requests last; empty: its weights alone. */
   adapters: z.array(ServedAdapter).default([]),
   /** The version of its weights, if it has adapters. */
-  base: z.int().nullable().default(null),
-  /** It sleeps, or has yet to be woken; null: it is awake. */
-  slept: Slept.nullable().default(null),
+  base: orNull(z.int()),
+  /** Why it does not serve, or lacks an adapter. */
+  fault: orNull(z.string()),
+  /** Who named it: null is temporal.yaml, `join` is update `join`, anything else the owner of a list (`engines`). */
+  owner: orNull(z.string()),
+  /** Where its weights are changed; null: as temporal.yaml says, or below its base URL. */
+  control_url: orNull(z.string()),
+  /** Which process is behind the URL, as its join says; null: nobody says it. */
+  instance: orNull(z.string()),
+  /** false: it has joined, and nobody has compared it with the others yet. It is asked nothing that a rollout needs. */
+  examined: z.boolean().default(true),
+  /** It gets no new request, and its streams are cut then; null: it is not draining. */
+  draining_until: orNull(time),
 });
+
+/** Of one that does not serve. */
+const Idle = Standing.extend({
+  /** What it needs before it can serve; null: nothing, or what the workflow gives it by itself. */
+  needs: orNull(z.enum(REPLICA_NEEDS)),
+  /** It sleeps, or has yet to be woken; null: it is awake. */
+  slept: orNull(Slept),
+});
+
+/** Only `current` replicas get requests. */
+const ReplicaEntry = z.discriminatedUnion('state', [
+  Standing.extend({ state: z.literal('current') }),
+  /** A worker that finds `paused_until` in the past ends the pause. */
+  Idle.extend({ state: z.literal('updating'), paused_until: time }),
+  Idle.extend({ state: z.literal('asleep') }),
+  /** `paused_until`: it hangs inside a transfer, and may answer until then. */
+  Idle.extend({ state: z.literal('unknown'), paused_until: orNull(time) }),
+  /** `away_since` null: nobody knows. */
+  Idle.extend({ state: z.literal('away'), away_since: orNull(time) }),
+]);
 export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
+type Fields = z.infer<typeof Idle> & Record<'paused_until' | 'away_since', number | null>;
+
+/** A replica with the fields of all states. */
+export const fieldsOf = (entry: ReplicaEntry): Fields & Pick<ReplicaEntry, 'state'> => ({
+  ...{ needs: null, slept: null, paused_until: null, away_since: null },
+  ...entry,
+});
+
+/** How a replica was put to sleep; null: it was not. */
+export const sleptOf = (record: PolicyRecord | null, url: string): Slept | null => {
+  const entry = record?.replicas[url];
+  return entry === undefined ? null : fieldsOf(entry).slept;
+};
+
+/** An entry with the fields of its state alone. */
+export const entryOf = (fields: Partial<Fields> & Pick<ReplicaEntry, 'state'>): ReplicaEntry =>
+  Stripped.parse(fields);
+const Stripped = z.union(ReplicaEntry.options.map((one) => one.strip()));
+
 /** What replicas of one service have in common, whatever their weights. */
-export const EngineIdentity = z.strictObject({
+const EngineIdentity = z.strictObject({
   /** The served name. */
   model: z.string(),
   max_model_len: z.int().nullable(),
   /** A hash of the ids of some texts. */
   tokenizer: z.string(),
-  logprobs_mode: z.enum(LOGPROBS_MODES).nullable().default(null),
+  logprobs_mode: z.enum(LOGPROBS_MODES).nullable(),
 });
 export type EngineIdentity = z.infer<typeof EngineIdentity>;
-/** Weights that a trainer put into the engines itself: nobody else has them. */
-const Transferred = z.strictObject({ kind: z.literal(TRANSFER) });
-const KnownWeights = z.union([Weights, Transferred]);
 
-const Published = Manner.extend({
-  weights: KnownWeights,
+/**
+ * What a worker sees of the files of weights. Publishing records it, because a path may have other contents later, and
+ * a version names one.
+ */
+const WeightFiles = z.object({
+  bytes: z.int(),
+  /** When the youngest was written, in ISO form. */
+  modified: z.string(),
+  /** A hash of names, sizes, and the contents of small files, such as an index. */
+  sha256: z.string(),
+  /** All were small, so no other content has this hash. */
+  whole: z.boolean(),
+  /** Whose worker saw them. */
+  host: z.string(),
+});
+export type WeightFiles = z.infer<typeof WeightFiles>;
+
+/** What a version is, if it is an adapter (LoRA): weights beside those of an engine, under a name that is their label. */
+const AdapterOf = z.object({
+  name: z.string(),
+  /** The version of the weights that it was published for; null: those that engines start with. */
+  base: z.int().nullable(),
+  keep_adapters: z.int(),
+});
+export type AdapterOf = z.infer<typeof AdapterOf>;
+
+/** An adapter whose files somebody may still need. */
+const KeptAdapter = z.object({ version: z.int(), path: z.string() });
+export type KeptAdapter = z.infer<typeof KeptAdapter>;
+
+export const Published = Manner.extend({
+  /** Those that a trainer put into the engines itself nobody else has. */
+  weights: z.union([Weights, z.strictObject({ kind: z.literal(TRANSFER) })]),
   /** What the worker that published it saw at its path; null: nothing. */
-  files: WeightFiles.nullable().default(null),
+  files: orNull(WeightFiles),
   /** null: it is no adapter. */
-  lora: AdapterOf.nullable().default(null),
+  lora: orNull(AdapterOf),
   /** Who brought it; null: it did not say. */
-  holder: Holder.nullable().default(null),
+  holder: orNull(Holder),
   take_over: z.boolean().default(false),
 });
 export type Published = z.infer<typeof Published>;
+
+const TicketEngine = z.object({
+  url: z.string(),
+  /** Engines of one collective fail together. */
+  group: z.int(),
+  world_size: z.int(),
+  rank_offset: z.int(),
+  /** By which weights are sent to it; null: it does not say it. */
+  backend: z.string().nullable(),
+  /** Before the ticket. An engine that nobody touched goes back to it. */
+  was: z.object({
+    state: z.enum(REPLICA_STATES),
+    needs: z.enum(REPLICA_NEEDS).nullable(),
+    /** What the engine said of its weights; null: nothing. */
+    label: z.string().nullable(),
+  }),
+  /** Its logprobs before the transfer; null: it could not be asked. */
+  before: z.array(z.number()).nullable(),
+  /** It has left the service, or drains: the ticket goes on without it. */
+  left: z.boolean(),
+});
+export type TicketEngine = z.infer<typeof TicketEngine>;
+
+/** A transfer: who may put weights into which engines, under which version. */
+const Ticket = Begin.extend({
+  nonce: z.string(),
+  version: z.int(),
+  began_at: time,
+  paused_until: time,
+  /** Names engines, places and groups: a collective that was made for another fleet is not for this one. */
+  fleet: z.string(),
+  engines: z.array(TicketEngine),
+  /** `finish` has begun: an engine may have its final label. */
+  finishing: z.boolean(),
+});
+export type Ticket = z.infer<typeof Ticket>;
+
+/** A ticket that is no longer in force. Whoever has it is refused for ever. */
+const PastTicket = Ticket.pick({ nonce: true, version: true, holder: true, fleet: true }).extend({
+  /** What ended it. */
+  why: z.string(),
+  /** It has finished: its collective may be used again. */
+  is_whole: z.boolean(),
+});
+
+const Transfers = z.object({ open: orNull(Ticket), past: z.array(PastTicket).default([]) });
+export type Transfers = z.infer<typeof Transfers>;
+
+/** Engines sleep. */
+const Sleeping = z.object({
+  /** The nonce of the update, so that another attempt knows its own. */
+  nonce: z.string(),
+  holder: Holder,
+  level: Level,
+  until: time,
+});
+export type Sleeping = z.infer<typeof Sleeping>;
+
+/** Nobody else may bring weights. */
+const Hold = Holder.extend({
+  /** When this name began to hold it. */
+  since: time,
+  /** When its last update was. */
+  at: time,
+  /** Whose hold it has ended by `take_over`; null: nobody's. */
+  took_from: z.string().nullable(),
+});
+
+/** Versions that one trainer has brought, up to the next one's first. */
+const Course = z.object({
+  /** null: it did not say who it is. */
+  name: z.string().nullable(),
+  first: z.int(),
+  /** What was served when it began; null: nothing that was published. */
+  found: z.int().nullable(),
+});
+
+const Holding = z.object({
+  hold: orNull(Hold),
+  /** Those that have held it, the newest of each name last: one before it is refused for ever. */
+  incarnations: z.array(Holder).default([]),
+  /** The last ones, oldest first. */
+  courses: z.array(Course).default([]),
+});
+export type Holding = z.infer<typeof Holding>;
 
 export const PolicyRecord = z.strictObject({
   epoch: z.int(),
@@ -87,14 +247,14 @@ export const PolicyRecord = z.strictObject({
   weights: z.record(z.string(), Published),
   replicas: z.record(z.string(), ReplicaEntry),
   /** What all examined replicas are; null: none has been examined yet. */
-  identity: EngineIdentity.nullable().default(null),
-  transfers: Transfers.default(NO_TRANSFERS),
+  identity: orNull(EngineIdentity),
+  transfers: Transfers.prefault({}),
   /** The last published ones, oldest first. */
   adapters: z.array(KeptAdapter).default([]),
   /** Who has put engines to sleep; null: nobody, or they are being woken. */
-  sleep: Sleeping.nullable().default(null),
+  sleep: orNull(Sleeping),
   /** Who may bring weights, and who has brought which. */
-  holding: Holding.default(NO_HOLDING),
+  holding: Holding.prefault({}),
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
@@ -102,179 +262,60 @@ export type PolicyRecord = z.infer<typeof PolicyRecord>;
 export type Change = (record: PolicyRecord | null) => PolicyRecord | null;
 
 /** The first record: every replica serves unpublished weights. */
-export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
-  epoch: -1,
-  writer: '',
-  version: null,
-  target: null,
-  weights: {},
-  replicas: Object.fromEntries(
-    replicas.map((replica) => [replica, entryOf({ state: 'current', version: null })]),
-  ),
-  identity: null,
-  transfers: NO_TRANSFERS,
-  adapters: [],
-  sleep: null,
-  holding: NO_HOLDING,
-});
+export const firstRecord = (replicas: readonly string[]): PolicyRecord =>
+  PolicyRecord.parse({
+    epoch: -1,
+    writer: '',
+    version: null,
+    target: null,
+    weights: {},
+    replicas: Object.fromEntries(replicas.map((replica) => [replica, { state: 'current' }])),
+  });
 
-const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): ReplicaEntry => ({
-  version: null,
-  epoch: 0,
-  paused_until: null,
-  fault: null,
-  needs: null,
-  owner: null,
-  control_url: null,
-  instance: null,
-  examined: true,
-  draining_until: null,
-  away_since: null,
-  adapters: [],
-  base: null,
-  slept: null,
-  ...given,
-});
-
-/** A record from before versions had a bound, or at it. */
-const WAY_BACK =
-  '; there is no higher one: give the service another name in temporal.yaml, whose versions begin anew (docs/weights.md)';
-
-/** An update, and what its worker sees of the weights. */
-export type Target = Publish & Partial<Pick<Published, 'files'>>;
-
-/** Why this target is refused. null: it is new, or it is the current target with the same weights. */
-export function refusalOfTarget(
-  record: PolicyRecord | null,
-  { version, weights, files = null }: Target,
-): string | null {
-  const target = record?.target ?? null;
-  if (record === null || target === null || version > target) return null;
-  if (version < target)
-    return `version: expected more than ${target}, the last one tried, got ${version}${target < MAX_VERSION ? '' : WAY_BACK}`;
-  const theirs = record.weights[version];
-  if (theirs === undefined || theirs.weights.kind === TRANSFER) return null;
-  if (!isSame(theirs.weights, weights))
-    return `weights: version ${version} has ${nameOf(theirs.weights)}, got ${nameOf(weights)}; publish other weights under a higher version`;
-  const { files: before } = theirs;
-  if (before === null || files === null || !isOther(before, files)) return null;
-  return `weights: ${otherFiles(weights.path, { version, before, now: files })}`;
-}
-
-/** A version names one content. */
-export const otherFiles = (
-  path: string,
-  { version, before, now }: { version: number; before: WeightFiles; now: WeightFiles },
-): string =>
-  `expected what ${JSON.stringify(path)} had when version ${version} was published (${filesText(before)}), got others (${filesText(now)}); publish other files under a higher version`;
-
-const isSame = (a: Weights, b: Weights): boolean => nameOf(a) === nameOf(b);
-const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
-
-/** Where files of a version are; null: nowhere. */
-export const pathOf = (known: Pick<Published, 'weights'> | undefined): string | null =>
-  known === undefined || known.weights.kind === TRANSFER ? null : known.weights.path;
-
-type Brought = Pick<Publish, 'version' | 'cache' | 'probe' | 'pause_limit'> &
-  Pick<Published, 'weights'> &
-  Partial<Pick<Published, 'files' | 'lora' | 'holder' | 'take_over'>>;
-
-/** The record with these weights as its target. */
-export function withTarget(record: PolicyRecord, publish: Brought): PolicyRecord {
-  const { version } = publish;
-  const files = record.weights[version]?.files ?? publish.files ?? null;
-  const published = Published.parse({ ...publish, files });
-  const next = { ...record, target: version };
-  return { ...next, weights: kept(next, { [version]: published }) };
-}
-
-/** `version` becomes `target`. */
-export const concluded = (record: PolicyRecord): PolicyRecord => {
-  const next = { ...record, version: record.target };
-  return { ...next, weights: kept(next, {}) };
-};
-
-function kept(
-  { version, target, weights }: PolicyRecord,
-  more: PolicyRecord['weights'],
-): PolicyRecord['weights'] {
-  const all = { ...weights, ...more };
-  const named = [version, target].filter((one) => one !== null);
-  const bases = named.map((one) => all[one]?.lora?.base ?? null);
-  const names = new Set([...named, ...bases].map(String));
-  return Object.fromEntries(Object.entries(all).filter(([name]) => names.has(name)));
-}
+/** What becomes of a replica. */
+export type ReplicaChange = { state: ReplicaState } & Partial<Omit<Fields, 'epoch'>>;
 
 /** The record with one replica changed; the replica's epoch grows. */
 export function withReplica(
   record: PolicyRecord,
-  {
-    replica,
-    ...change
-  }: { replica: string; state: ReplicaState } & Partial<Omit<ReplicaEntry, 'epoch'>>,
+  { replica, ...change }: { replica: string } & ReplicaChange,
 ): PolicyRecord {
-  const before = record.replicas[replica] ?? entryOf({ state: 'away', epoch: -1 });
-  const entry = {
-    ...before,
-    paused_until: null,
-    fault: null,
-    needs: change.state === 'current' ? null : before.needs,
-    slept: change.state === 'current' ? null : before.slept,
-    // Other weights have no adapters yet.
-    ...(change.version !== undefined && { adapters: [], base: null }),
-    ...change,
-    away_since: change.state === 'away' ? (before.away_since ?? change.away_since ?? null) : null,
-    epoch: before.epoch + 1,
-  };
+  const before = fieldsOf(record.replicas[replica] ?? entryOf({ state: 'away', epoch: -1 }));
+  const away_since = before.away_since ?? change.away_since ?? null;
+  // Other weights have no adapters yet.
+  const weights = change.version === undefined ? {} : { adapters: [], base: null };
+  const fields = { ...before, paused_until: null, fault: null, ...weights, ...change, away_since };
+  const entry = entryOf({ ...fields, epoch: before.epoch + 1 });
   return { ...record, replicas: { ...record.replicas, [replica]: entry } };
 }
 
-/**
- * The record with exactly these replicas of temporal.yaml, beside those that have joined. A new one has yet to be
- * examined and to get its weights.
- */
-export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
-  const isSame =
-    urls.every((url) => record.replicas[url]?.owner === null) &&
-    Object.entries(record.replicas).every(
-      ([url, { owner }]) => owner !== null || urls.includes(url),
-    );
-  if (isSame) return record;
-  const joined = urls
-    .filter((url) => record.replicas[url] === undefined)
-    .reduce((next, url) => withJoined(next, { replica: url, owner: null }), record);
-  const named = urls.flatMap((url): [string, ReplicaEntry][] => {
-    const entry = joined.replicas[url];
-    return entry === undefined ? [] : [[url, { ...entry, owner: null }]];
-  });
-  const others = Object.entries(record.replicas).filter(
-    ([url, { owner }]) => owner !== null && !urls.includes(url),
-  );
-  return { ...joined, replicas: Object.fromEntries([...named, ...others]) };
-}
-
-/** A replica joins, or the process behind its URL is another one. It serves nothing until it has been examined. */
-export const withJoined = (
+/** The record with each of these replicas changed. */
+export const withEach = (
   record: PolicyRecord,
-  joiner: { replica: string } & Partial<Omit<ReplicaEntry, 'state' | 'epoch'>>,
+  changes: Readonly<Record<string, ReplicaChange>>,
 ): PolicyRecord =>
-  withReplica(record, {
-    fault: 'it has joined',
-    draining_until: null,
-    ...joiner,
-    state: 'away',
-    examined: false,
-  });
+  Object.entries(changes).reduce(
+    (next, [replica, change]) => withReplica(next, { ...change, replica }),
+    record,
+  );
 
-/** Whether it is only in the record because temporal.yaml names it. */
-export const hasLeft = ({
-  state,
-  draining_until,
-}: Pick<ReplicaEntry, 'state' | 'draining_until'>): boolean =>
-  draining_until !== null && state === 'away';
+/** The record with fields of an entry that are no change of what the replica serves: its epoch stays. */
+export function withFields(
+  record: PolicyRecord,
+  { replica, ...change }: { replica: string } & Partial<Omit<Fields, 'epoch'>>,
+): PolicyRecord {
+  const before = record.replicas[replica];
+  if (before === undefined) return record;
+  const entry = entryOf({ ...fieldsOf(before), ...change });
+  return { ...record, replicas: { ...record.replicas, [replica]: entry } };
+}
 
 /** Whether a replica is unchanged since a request or an attempt found it. */
 export const isUnchanged = (
   record: PolicyRecord | null,
   { replica, epoch }: { replica: string; epoch: number },
 ): boolean => record?.replicas[replica]?.epoch === epoch;
+
+/** What an engine says of its weights while an update is under way. No token with it has a version. */
+export const inTransit = (version: number, nonce: string): string => `${version}?${nonce}`;
+export const isInTransit = (label: string): boolean => label.includes('?');

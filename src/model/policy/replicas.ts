@@ -1,16 +1,14 @@
 import { z } from 'zod';
 import { BaseUrl } from '../base-url.js';
 import { Duration } from '../durations.js';
-import { listOf } from '../untrusted.js';
 import { preview } from '../problems.js';
-import type { EngineIdentity, PolicyRecord, ReplicaEntry } from './record.js';
-import { hasLeft, withJoined, withReplica } from './record.js';
+import { listOf } from '../untrusted.js';
+import { MOST_ENGINES } from './orders.js';
+import type { EngineIdentity, PolicyRecord, ReplicaChange, ReplicaEntry } from './record.js';
+import { fieldsOf, withFields, withReplica } from './record.js';
 import { withoutTicketEngine } from './tickets.js';
 
-/**
- * Updates `engines`, `join`, `drain` and `leave` of workflow `policy`: which replicas a service has. The base URLs of
- * temporal.yaml are the first entries.
- */
+/** Updates `engines`, `join`, `drain` and `leave`: which replicas a service has, beside the first ones of temporal.yaml. */
 
 /** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
 export const EngineUrl = BaseUrl.refine(
@@ -18,8 +16,9 @@ export const EngineUrl = BaseUrl.refine(
   'expected a base URL that ends in /v1',
 );
 
-const MOST_ENGINES = 1000;
-const Name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, 'expected a short plain name');
+const PlainName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, 'expected a short plain name');
 
 /** The owner of replicas that nobody has listed. */
 export const JOINED = 'join';
@@ -29,7 +28,7 @@ const engine = {
   control_url: BaseUrl.nullable()
     .default(null)
     .describe('where its weights are changed; null: its base URL without `/v1`'),
-  instance: Name.nullable()
+  instance: PlainName.nullable()
     .default(null)
     .describe('names its process: another one behind the same URL has another'),
 };
@@ -51,9 +50,10 @@ export type Leave = z.infer<typeof Leave>;
 
 export const Engines = z
   .strictObject({
-    owner: Name.refine((name) => name !== JOINED, `expected another name than ${JOINED}`).describe(
-      'whose engines these are, such as the name of a training job',
-    ),
+    owner: PlainName.refine(
+      (name) => name !== JOINED,
+      `expected another name than ${JOINED}`,
+    ).describe('whose engines these are, such as the name of a training job'),
     urls: listOf(
       z.union([z.string().transform((url) => ({ url })), z.unknown()]).pipe(Join),
     ).describe('its engines: URLs, or objects as `join` takes them'),
@@ -75,6 +75,50 @@ export const Engines = z
     });
   });
 export type Engines = z.infer<typeof Engines>;
+
+/**
+ * The record with exactly these replicas of temporal.yaml, beside those that have joined. A new one has yet to be
+ * examined and to get its weights.
+ */
+export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
+  const isSame =
+    urls.every((url) => record.replicas[url]?.owner === null) &&
+    Object.entries(record.replicas).every(
+      ([url, { owner }]) => owner !== null || urls.includes(url),
+    );
+  if (isSame) return record;
+  const joined = urls
+    .filter((url) => record.replicas[url] === undefined)
+    .reduce((next, url) => withJoined(next, { replica: url, owner: null }), record);
+  const named = urls.flatMap((url): [string, ReplicaEntry][] => {
+    const entry = joined.replicas[url];
+    return entry === undefined ? [] : [[url, { ...entry, owner: null }]];
+  });
+  const others = Object.entries(record.replicas).filter(
+    ([url, { owner }]) => owner !== null && !urls.includes(url),
+  );
+  return { ...joined, replicas: Object.fromEntries([...named, ...others]) };
+}
+
+/** A replica joins, or the process behind its URL is another one. It serves nothing until it has been examined. */
+export const withJoined = (
+  record: PolicyRecord,
+  joiner: { replica: string } & Partial<Omit<ReplicaChange, 'state'>>,
+): PolicyRecord =>
+  withReplica(record, {
+    fault: 'it has joined',
+    draining_until: null,
+    ...joiner,
+    state: 'away',
+    examined: false,
+  });
+
+/** Whether it is only in the record because temporal.yaml names it. */
+export const hasLeft = ({
+  state,
+  draining_until,
+}: Pick<ReplicaEntry, 'state' | 'draining_until'>): boolean =>
+  draining_until !== null && state === 'away';
 
 /** Another process behind the URL, as far as a join says; a join that says nothing changes nothing. */
 const isAnother = ({ instance }: ReplicaEntry, joins: Join): boolean =>
@@ -105,15 +149,11 @@ export function withJoin(
       control_url: where,
       away_since: at,
     };
-    const needs = isAnother(entry, joins) ? null : entry.needs;
+    const needs = isAnother(entry, joins) ? null : fieldsOf(entry).needs;
     return withoutTicketEngine(withJoined(record, { replica, ...named, needs }), replica);
   }
   if (entry.draining_until === null && entry.owner === whose) return record;
-  const replicas = {
-    ...record.replicas,
-    [replica]: { ...entry, owner: whose, draining_until: null },
-  };
-  return { ...record, replicas };
+  return withFields(record, { replica, owner: whose, draining_until: null });
 }
 
 /** One that does not leave, and is not only said to be there. */
@@ -139,8 +179,7 @@ export function withDrain(
 ): PolicyRecord {
   const entry = record.replicas[url];
   if (entry === undefined || entry.draining_until !== null) return record;
-  const replicas = { ...record.replicas, [url]: { ...entry, draining_until: until } };
-  return withoutTicketEngine({ ...record, replicas }, url);
+  return withoutTicketEngine(withFields(record, { replica: url, draining_until: until }), url);
 }
 
 const NAMED_BY_FILE = 'it has left; temporal.yaml names it, so it may join again';
@@ -209,17 +248,19 @@ export function withoutOverdue(
   { at, forget_after_ms }: { at: number; forget_after_ms: number | null },
 ): PolicyRecord {
   const isOver = (entry: ReplicaEntry): boolean => {
-    const { draining_until, away_since, owner } = entry;
+    const { draining_until, away_since, owner } = fieldsOf(entry);
     if (draining_until !== null) return draining_until <= at && !hasLeft(entry);
     if (owner === null || forget_after_ms === null || away_since === null) return false;
     return away_since + forget_after_ms <= at;
   };
-  const isCounted = ({ state, owner, away_since }: ReplicaEntry): boolean =>
-    state !== 'away' || owner === null || forget_after_ms === null || away_since !== null;
+  const isCounted = (entry: ReplicaEntry): boolean =>
+    entry.state !== 'away' ||
+    entry.owner === null ||
+    forget_after_ms === null ||
+    entry.away_since !== null;
   return Object.entries(record.replicas).reduce((next, [url, entry]) => {
     if (isOver(entry)) return withoutReplica(next, { url, at });
-    if (isCounted(entry)) return next;
-    return { ...next, replicas: { ...next.replicas, [url]: { ...entry, away_since: at } } };
+    return isCounted(entry) ? next : withFields(next, { replica: url, away_since: at });
   }, record);
 }
 
@@ -238,3 +279,9 @@ export function identityProblem(
 
 export const sameIdentity = (a: EngineIdentity, b: EngineIdentity): boolean =>
   identityProblem(a, b) === null && a.logprobs_mode === b.logprobs_mode;
+
+/** Whether updates ask it. One that has joined is examined first, and one that leaves gets nothing any more. */
+export function isMeant(record: PolicyRecord | null, replica: string): boolean {
+  const entry = record?.replicas[replica];
+  return entry === undefined || stays(entry);
+}

@@ -1,9 +1,9 @@
+import { baseOf, loraOf, weightsOf } from './adapters.js';
 import { holderName } from './holding.js';
+import type { Sleep } from './orders.js';
+import type { PolicyRecord, ReplicaEntry, Sleeping, Slept } from './record.js';
+import { fieldsOf, withReplica } from './record.js';
 import { refusalWhileOpen } from './tickets.js';
-import { baseOf } from './adapters.js';
-import type { PolicyRecord, Published, ReplicaEntry } from './record.js';
-import { pathOf, withReplica } from './record.js';
-import type { Sleep, Sleeping, Slept } from './sleep.js';
 
 /** Who may put engines to sleep, and what they are afterwards, as rules over the record. */
 
@@ -33,9 +33,7 @@ export function refusalOfSleep(record: PolicyRecord | null, sleep: Sleep): strin
 
 /** An engine would keep the names of adapters whose weights it has dropped. */
 function refusalOfLevel(record: PolicyRecord | null, { level }: Sleep): string | null {
-  const version = record?.version ?? null;
-  const published: Published | undefined = record?.weights[version ?? -1];
-  const lora = published?.lora ?? null;
+  const lora = loraOf(record, record?.version ?? null);
   const hasAdapters = Object.values(record?.replicas ?? {}).some((one) => one.adapters.length > 0);
   if (level === 1 || (lora === null && !hasAdapters)) return null;
   return 'level: expected 1 while engines have adapters, got 2';
@@ -49,18 +47,20 @@ export function withSleepers(
   const asleep = Object.entries(slept).reduce((next, [replica, how]) => {
     const entry = next.replicas[replica];
     if (entry === undefined) return next;
-    const needs = entry.state === 'current' ? null : (entry.needs ?? needsOf(entry));
-    return withReplica(next, { replica, state: 'asleep', needs, slept: entry.slept ?? how });
+    const before = fieldsOf(entry);
+    // One that sleeps already has what it was put to sleep with.
+    const isKnown = entry.state === 'current' || entry.state === 'asleep';
+    const needs = before.needs ?? (isKnown ? null : 'load');
+    return withReplica(next, { replica, state: 'asleep', needs, slept: before.slept ?? how });
   }, record);
   return { ...asleep, sleep };
 }
 
-/** One that sleeps already has what it was put to sleep with. */
-const needsOf = ({ state }: ReplicaEntry): 'load' | null => (state === 'asleep' ? null : 'load');
-
 /** Those that sleep. */
-export const sleepersOf = ({ replicas }: Pick<PolicyRecord, 'replicas'>): { url: string }[] =>
-  Object.entries(replicas).flatMap(([url, { state }]) => (state === 'asleep' ? [{ url }] : []));
+export const sleepersOf = (record: PolicyRecord | null): { url: string }[] =>
+  Object.entries(record?.replicas ?? {}).flatMap(([url, { state }]) =>
+    state === 'asleep' ? [{ url }] : [],
+  );
 
 export const TO_BE_WOKEN = 'it is to be woken';
 
@@ -78,30 +78,11 @@ export function withoutSleep(record: PolicyRecord, why: string): PolicyRecord {
 
 /** Once the last one was woken by a transfer, they no longer sleep. */
 export const withoutIdleSleep = (record: PolicyRecord): PolicyRecord =>
-  record.sleep === null || Object.values(record.replicas).some(({ state }) => state === 'asleep')
-    ? record
-    : { ...record, sleep: null };
+  record.sleep === null || sleepersOf(record).length > 0 ? record : { ...record, sleep: null };
 
 /** Whether it needs more than its memory: its weights were dropped, or were not whole, or are older than the record's. */
-export const needsLoad = (
-  record: PolicyRecord,
-  { slept, needs, ...entry }: ReplicaEntry,
-): boolean => {
-  const { version } = record;
-  const base = version === null ? null : (record.weights[version]?.lora?.base ?? version);
-  return slept?.level === 2 || needs !== null || baseOf(entry) !== base;
-};
-
-/**
- * What is brought from files at once, because whoever was to bring this version will not: the highest one that no quorum
- * has. null: nothing. Replicas that lack an earlier one are restored.
- */
-export function repairOf(
-  record: PolicyRecord | null,
-  { version, quorum = null }: { version: number | null | undefined; quorum?: number | null },
-): { version: number; quorum: number | null } | null {
-  if (record === null || version == null || version !== record.target) return null;
-  const isBusy = record.sleep !== null || record.transfers.open !== null;
-  if (isBusy || version === record.version || pathOf(record.weights[version]) === null) return null;
-  return { version, quorum };
+export function needsLoad(record: PolicyRecord, entry: ReplicaEntry): boolean {
+  const { slept, needs } = fieldsOf(entry);
+  const isOther = baseOf(entry) !== weightsOf(record, record.version);
+  return slept?.level === 2 || needs !== null || isOther;
 }

@@ -1,9 +1,16 @@
 import { TRANSFER } from '../workflow-safe/policy.js';
 import { holderName, isHolder } from './holding.js';
-import type { PolicyRecord, ReplicaEntry } from './record.js';
-import { pathOf, withReplica, withTarget } from './record.js';
-import type { Ticket, TicketEngine, Transfers } from './ticket.js';
-import type { Begin } from './transfer.js';
+import type { Begin } from './orders.js';
+import type {
+  PolicyRecord,
+  Published,
+  ReplicaChange,
+  Ticket,
+  TicketEngine,
+  Transfers,
+} from './record.js';
+import { withEach } from './record.js';
+import { pathOf, withTarget } from './target.js';
 
 /** Who may put weights into engines, as rules over the record. */
 
@@ -32,8 +39,8 @@ function refusalOfNumber(record: PolicyRecord, begin: Begin): string | null {
   if (version === null || target === null || version > target) return null;
   const more = `version: expected more than ${target}`;
   if (version < target) return `${more}, the last one tried, got ${version}`;
-  const { last } = transfers;
-  const isOwn = last !== null && last.version === version && isHolder(last.holder, holder);
+  const last = transfers.past.at(-1);
+  const isOwn = last?.version === version && isHolder(last.holder, holder);
   if (isSpent(record, version) && !(isOwn && only !== null))
     return isOwn
       ? `${more}, which engines have served; name those that lack it with \`only\`, got null`
@@ -48,7 +55,7 @@ const isSpent = (
   version: number,
 ): boolean =>
   served === version ||
-  (transfers.last?.version === version && transfers.last.is_whole) ||
+  transfers.past.some((one) => one.version === version && one.is_whole) ||
   Object.values(replicas).some((one) => one.state === 'current' && one.version === version);
 
 /** Why whoever shows this ticket is refused; null: it is the open one. */
@@ -75,39 +82,26 @@ export function refusalWhileOpen(record: PolicyRecord | null): string | null {
 /** The record in which this ticket is open. Each of its engines is being updated; one before it is over. */
 export function opened(
   record: PolicyRecord,
-  {
-    ticket,
-    begin,
-    files,
-  }: { ticket: Ticket; begin: Begin } & Pick<Parameters<typeof withTarget>[1], 'files'>,
+  { ticket, begin, files }: { ticket: Ticket; begin: Begin } & Pick<Published, 'files'>,
 ): PolicyRecord {
-  const { checkpoint, cache, probe, pause_limit, holder, take_over } = begin;
+  const { version } = ticket;
   const before = record.transfers.open;
   const cleared = before === null ? record : over(record, { why: whyOverBy(before, ticket) });
-  const path = checkpoint ?? pathOf(record.weights[ticket.version]);
+  const path = begin.checkpoint ?? pathOf(record.weights[version]);
   const weights = path === null ? { kind: TRANSFER } : { kind: 'checkpoint' as const, path };
-  const known = probe === 'agree' ? null : probe;
-  const targeted = withTarget(cleared, {
-    version: ticket.version,
-    weights,
-    cache,
-    probe: known,
-    pause_limit,
-    holder,
-    take_over,
-    files: files ?? null,
-  });
-  return withTicket(targeted, ticket);
+  const probe = begin.probe === 'agree' ? null : begin.probe;
+  return withTicket(withTarget(cleared, { ...begin, version, weights, probe, files }), ticket);
 }
 
 /** Puts the open ticket and makes every engine of it one that is being updated. */
 export function withTicket(record: PolicyRecord, ticket: Ticket): PolicyRecord {
   const { engines, paused_until } = ticket;
-  const updating = engines.reduce(
-    (next, { url, left, was: { needs } }) =>
-      left ? next : withReplica(next, { replica: url, state: 'updating', paused_until, needs }),
-    record,
-  );
+  const there = engines.filter(({ left }) => !left);
+  const changes = there.map(({ url, was: { needs } }): [string, ReplicaChange] => [
+    url,
+    { state: 'updating', paused_until, needs },
+  ]);
+  const updating = withEach(record, Object.fromEntries(changes));
   return { ...updating, transfers: { ...updating.transfers, open: ticket } };
 }
 
@@ -124,52 +118,40 @@ const whyOverBy = ({ holder }: Ticket, next: Ticket): string =>
     ? `was given up: the same process has begun version ${next.version}`
     : `was superseded: incarnation ${JSON.stringify(next.holder.incarnation)} has begun version ${next.version}`;
 
-/** What became of each engine of a ticket. */
-export interface Ended {
-  outcomes: Readonly<Record<string, Outcome>>;
-  /** What its holder hears from now on. */
-  why: string;
-  is_whole: boolean;
-}
+/** What became of engines of a ticket, by URL. */
+export type Outcomes = Readonly<Record<string, ReplicaChange>>;
 
-export type Outcome = { state: ReplicaEntry['state'] } & Partial<
-  Pick<ReplicaEntry, 'version' | 'fault' | 'needs' | 'paused_until'>
->;
-
-/** The record after a ticket. An engine that changed meanwhile stays as it is. */
-export function ended(record: PolicyRecord, { outcomes, why, is_whole }: Ended): PolicyRecord {
-  const open = record.transfers.open;
-  if (open === null) return record;
-  const after = Object.entries(outcomes).reduce(
-    (next, [replica, outcome]) =>
-      next.replicas[replica]?.state === 'updating'
-        ? withReplica(next, { replica, ...outcome })
-        : next,
+/** The record with these outcomes. An engine that changed meanwhile stays as it is. */
+export const withOutcomes = (record: PolicyRecord, outcomes: Outcomes): PolicyRecord =>
+  withEach(
     record,
+    Object.fromEntries(
+      Object.entries(outcomes).filter(([url]) => record.replicas[url]?.state === 'updating'),
+    ),
   );
-  const { nonce, version, fleet, holder } = open;
-  const closed = over(after, { why });
-  return {
-    ...closed,
-    transfers: { ...closed.transfers, last: { nonce, version, fleet, holder, is_whole } },
-  };
-}
 
-function over(record: PolicyRecord, { why }: { why: string }): PolicyRecord {
-  const { open, past, last } = record.transfers;
+/** The record after its ticket; `why`: what its holder hears from now on. */
+export const ended = (
+  record: PolicyRecord,
+  { outcomes, ...end }: { outcomes: Outcomes; why: string; is_whole: boolean },
+): PolicyRecord => over(withOutcomes(record, outcomes), end);
+
+function over(
+  record: PolicyRecord,
+  { why, is_whole = false }: { why: string; is_whole?: boolean },
+): PolicyRecord {
+  const { open, past } = record.transfers;
   if (open === null) return record;
-  const { nonce, version, holder } = open;
-  const next: Transfers = {
-    open: null,
-    last,
-    past: [...past, { nonce, version, holder, why }].slice(-MOST_PAST),
-  };
-  return { ...record, transfers: next };
+  const { nonce, version, fleet, holder } = open;
+  const ended = { nonce, version, fleet, holder, why, is_whole };
+  return { ...record, transfers: { open: null, past: [...past, ended].slice(-MOST_PAST) } };
 }
 
 /** Whether the collective has to be made anew. */
-export const needsInit = ({ last }: Transfers, fleet: string): boolean =>
-  last === null || !last.is_whole || last.fleet !== fleet;
+export function needsInit({ past }: Transfers, fleet: string): boolean {
+  const last = past.at(-1);
+  return last === undefined || !last.is_whole || last.fleet !== fleet;
+}
 
 /** How many groups have to have the weights: those of which an engine is there. */
 export function neededGroups(

@@ -6,7 +6,7 @@ import {
   REPLICA_STATES,
   SLEEP_LEVELS,
 } from '../workflow-safe/policy-states.js';
-import { Holder } from '../policy/holder.js';
+import { Holder } from '../policy/orders.js';
 
 /** What workflows answer to queries and updates: `docs/schemas/answers.json`, of which Python's types are made. */
 

@@ -56,12 +56,6 @@ export function isPhaseNews(value: unknown): value is PhaseNews {
 export const policyId = (service: string): string => `${POLICY_PREFIX}${service}`;
 const POLICY_PREFIX = 'policy/';
 
-/** How many replicas must have the target for success, and how many may be updated at once. */
-export interface Rule {
-  quorum: number | null;
-  at_once: number;
-}
-
 /** Faults of replicas in one text. Most messages begin with their replica. */
 export const textOfFaults = (faults: Readonly<Record<string, string>>): string =>
   Object.entries(faults)
@@ -74,7 +68,7 @@ export const countAt = ({ replicas }: PolicyView, version: number): number =>
     .length;
 
 /** How many replicas must have it; replicas that are away, leave or have just joined do not count. */
-export const neededOf = ({ replicas }: PolicyView, { quorum }: Pick<Rule, 'quorum'>): number =>
+export const neededOf = ({ replicas }: PolicyView, { quorum }: { quorum: number | null }): number =>
   quorum ?? Object.values(replicas).filter(isConcerned).length;
 
 /** The available replicas that lack a version. Those that do not serve come first, since they have nothing to lose. */
@@ -89,7 +83,7 @@ export function lacking({ replicas }: PolicyView, version: number): string[] {
 /** Whether enough replicas can still get the target after this many failures. */
 export const mayReach = (
   view: PolicyView,
-  { quorum, failed }: Pick<Rule, 'quorum'> & { failed: number },
+  { quorum, failed }: { quorum: number | null; failed: number },
 ): boolean => neededOf(view, { quorum: null }) - failed >= neededOf(view, { quorum });
 
 /**
@@ -129,8 +123,8 @@ const lacksAdapter = ({ version, weights }: PolicyView, one: ReplicaView): boole
   version !== null && weights[String(version)]?.kind === LORA && (one.version ?? -1) < version;
 
 /** When the next replica has drained, in milliseconds since 1970; null: none drains. */
-export function nextDrained({ replicas }: PolicyView): number | null {
-  const times = Object.values(replicas).flatMap(({ state, draining_until }) =>
+export function nextDrained(record: PolicyView | null): number | null {
+  const times = Object.values(record?.replicas ?? {}).flatMap(({ state, draining_until }) =>
     draining_until === undefined || state === 'away' ? [] : [draining_until],
   );
   return times.length === 0 ? null : Math.min(...times);

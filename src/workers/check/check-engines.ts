@@ -1,5 +1,5 @@
 import type { GenerationPool } from '../../activities/dependencies.js';
-import { isShared } from '../../activities/policy/one-engine.js';
+import { isShared } from '../../activities/policy/ask.js';
 import type { DescribedReplica, GenerationService } from '../../generation/generation-service.js';
 import { probeRequest } from '../../generation/logprobs-probe.js';
 import { refusedKey } from '../../model/refused-key.js';

@@ -1,6 +1,8 @@
 import type { defineUpdate } from '@temporalio/workflow';
-import { condition, setHandler } from '@temporalio/workflow';
+import { condition, setHandler, uuid4 } from '@temporalio/workflow';
+import type { PolicyOrder, PolicyState, UpdateName } from '../../activities/contract/policy.js';
 import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
+import { takeOrder } from '../activity-options.js';
 import { failWith, failureOf, refuse } from '../ending.js';
 import {
   abandonUpdate,
@@ -10,16 +12,33 @@ import {
   publishUpdate,
   recoverSignal,
   releaseUpdate,
+  replicasUpdates,
   sleepUpdate,
   wakeUpdate,
 } from '../steering/messages.js';
+import { stateOf } from './carry-out.js';
+import type { ShownPolicy } from './policy-view.js';
 
-/** Updates of a policy that change replicas, in their order of arrival. */
+/** Updates of anybody. Those that bring weights wait for their turn. */
 export interface Orders {
   /** Resolves when there is one, when a worker asks for recovery, when this condition holds, or after that time. */
   news(otherwise: () => boolean, within_ms: number | null): Promise<void>;
   isAny(): boolean;
-  next(): Order | null;
+  next(): WaitingOrder | null;
+  /** Replicas have come or gone since the last survey. */
+  isChanged(): boolean;
+  surveyed(): void;
+  /** No update is being answered beside the others. */
+  isIdle(): boolean;
+}
+
+/** Its input is unread; an activity reads it. */
+export type Order = Pick<PolicyOrder, 'input' | 'nonce' | 'why'> & { name: UpdateName };
+
+export interface WaitingOrder {
+  order: Order;
+  /** The result or failure of this function answers the update. */
+  answer(run: () => Promise<unknown>): Promise<void>;
 }
 
 const UPDATES = {
@@ -31,42 +50,58 @@ const UPDATES = {
   release: releaseUpdate,
   sleep: sleepUpdate,
   wake: wakeUpdate,
-} as const;
+} as const satisfies Record<UpdateName, unknown>;
 
-export type OrderName = keyof typeof UPDATES;
+/** What they make is known by a name. */
+const NAMING: ReadonlySet<string> = new Set(['begin', 'sleep']);
 
-export interface Order {
-  name: OrderName;
-  /** Unread; an activity reads it. */
-  input: unknown;
-  /** The result or failure of this function answers the update. */
-  answer(run: () => Promise<unknown>): Promise<void>;
-}
+const CHECKED = {
+  validator: (input: unknown): void => {
+    refuse(undecodableProblem(input));
+  },
+};
 
-export function handleOrders(): Orders {
-  const waiting: Order[] = [];
+export function handleOrders(service: string, shown: ShownPolicy): Orders {
+  const waiting: WaitingOrder[] = [];
   let isAskedToRecover = false;
-  for (const [name, update] of Object.entries(UPDATES)) {
+  let isChanged = false;
+  let answering = 0;
+  for (const [name, update] of Object.entries(UPDATES) as [UpdateName, UntypedUpdate][])
     setHandler(
-      update as ReturnType<typeof defineUpdate<unknown, [unknown]>>,
+      update,
       (input) =>
         new Promise((resolve, reject) => {
-          const answer: Order['answer'] = async (run) => {
+          const nonce = NAMING.has(name) ? { nonce: uuid4().slice(0, 8) } : {};
+          const answer: WaitingOrder['answer'] = async (run) => {
             try {
               resolve(await run());
             } catch (error) {
               reject(failWith(failureOf(error)));
             }
           };
-          waiting.push({ name: name as OrderName, input, answer });
+          waiting.push({ order: { name, input, ...nonce }, answer });
         }),
-      {
-        validator: (input) => {
-          refuse(undecodableProblem(input));
-        },
-      },
+      CHECKED,
     );
-  }
+  // They change the record alone, so each is answered at once, also while weights are brought.
+  for (const name of ['engines', 'join', 'drain', 'leave'] as const)
+    setHandler(
+      replicasUpdates[name],
+      async (input): Promise<PolicyState> => {
+        answering += 1;
+        try {
+          const { view } = await takeOrder({ service, name, input });
+          shown.recorded(view);
+          isChanged = true;
+          return stateOf(view);
+        } catch (error) {
+          throw failWith(failureOf(error));
+        } finally {
+          answering -= 1;
+        }
+      },
+      CHECKED,
+    );
   setHandler(recoverSignal, () => {
     isAskedToRecover = true;
   });
@@ -79,5 +114,12 @@ export function handleOrders(): Orders {
     },
     isAny: () => waiting.length > 0,
     next: () => waiting.shift() ?? null,
+    isChanged: () => isChanged,
+    surveyed: () => {
+      isChanged = false;
+    },
+    isIdle: () => answering === 0,
   };
 }
+
+type UntypedUpdate = ReturnType<typeof defineUpdate<unknown, [unknown]>>;

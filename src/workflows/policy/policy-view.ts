@@ -16,7 +16,7 @@ import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
 /** What a policy shows: query `status`, current details. */
 export interface ShownPolicy {
   /** The record as it is now. */
-  recorded(view: PolicyView | null): void;
+  recorded(view: PolicyView): void;
   record(): PolicyView | null;
   /** What the holder of an open transfer has said. */
   asks(news: () => TransferNews | null): void;
@@ -59,7 +59,8 @@ export function showPolicy({
   });
   return {
     recorded: (record) => {
-      if (record === null || record.epoch < (status.record?.epoch ?? -1)) return;
+      // Nothing was ever published.
+      if (record.epoch < (status.record?.epoch ?? 0)) return;
       const phases = Object.entries(status.phases).filter(([replica]) =>
         isUnderWay(record, replica),
       );

@@ -1,28 +1,24 @@
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import type { PolicyView } from '../../model/workflow-safe/policy.js';
 import { restoreDelayMs, toRestore } from '../../model/workflow-safe/policy.js';
-import type { PolicySurvey } from '../../activities/contract/policy.js';
 import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';
-import type { ShownPolicy } from './policy-view.js';
+import type { Serving } from './carry-out.js';
 
 export interface Restoring {
   /** Begins with replicas that have come, and leaves those alone that have gone. */
-  follow(survey: PolicySurvey): void;
+  follow(view: PolicyView): void;
   /** Resolves when it no longer touches any replica. */
   stop(): Promise<void>;
 }
 
 /** Gives replicas the record's version again, each independently and as often as it takes. */
-export function restore(
-  survey: PolicySurvey,
-  { service, shown }: { service: string; shown: ShownPolicy },
-): Restoring {
-  const { heartbeat_timeout_ms } = survey;
+export function restore(view: PolicyView, { service, heartbeat_ms, shown }: Serving): Restoring {
   const running = new Map<string, { scope: CancellationScope; ended: Promise<void> }>();
   const one = async (replica: string): Promise<void> => {
     for (let failures = 0; ; failures++) {
       try {
-        const restored = await restoreReplica({ service, replica }, heartbeat_timeout_ms);
+        const restored = await restoreReplica({ service, replica }, heartbeat_ms);
         shown.recorded(restored.view);
         return;
       } catch (error) {
@@ -42,12 +38,12 @@ export function restore(
       });
     running.set(replica, { scope, ended });
   };
-  const follow = ({ view }: PolicySurvey): void => {
-    const due = view === null ? [] : toRestore(view);
+  const follow = (now: PolicyView): void => {
+    const due = toRestore(now);
     for (const [replica, { scope }] of running) if (!due.includes(replica)) scope.cancel();
     for (const replica of due) if (!running.has(replica)) begin(replica);
   };
-  follow(survey);
+  follow(view);
   return {
     follow,
     stop: async () => {

@@ -6,19 +6,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Served } from '../../../src/activities/contract/stream.js';
 import { createPolicyRecords } from '../../../src/activities/policy/policy-records.js';
 import type { Waiting } from '../../../src/model/workflow-safe/waiting.js';
-import type { ReplicaEntry } from '../../../src/model/policy/record.js';
-import { firstRecord } from '../../../src/model/policy/record.js';
+import type { ReplicaChange } from '../../../src/model/policy/record.js';
+import { entryOf, fieldsOf, firstRecord } from '../../../src/model/policy/record.js';
 import type { Bench } from '../../fakes/activity-bench.js';
 import { activityBench } from '../../fakes/activity-bench.js';
 
 const A = 'http://a/v1';
 const NOTHING: Served = { served: 0, is_published: false };
 
-async function put(bench: Bench, change: Partial<ReplicaEntry>): Promise<void> {
+async function put(bench: Bench, change: Partial<ReplicaChange>): Promise<void> {
   const records = createPolicyRecords({ facts: bench.store.facts, service: 'default' });
   await records.change((record) => {
     const last = record ?? firstRecord([A]);
-    const entry = { ...last.replicas[A]!, ...change };
+    const entry = entryOf({ ...fieldsOf(last.replicas[A]!), paused_until: 1, ...change });
     return { ...last, version: entry.version, replicas: { [A]: entry } };
   });
 }

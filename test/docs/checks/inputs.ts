@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { parse } from 'yaml';
 import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { BatchRequest, SingleRollout } from '../../../src/model/batch-request.js';
-import { Publish } from '../../../src/model/policy/publish.js';
+import { Publish } from '../../../src/model/policy/orders.js';
 import { Sample } from '../../../src/model/sample.js';
 import { StreamRequest } from '../../../src/model/stream/stream-request.js';
 import { Config } from '../../../src/workers/config.js';

@@ -10,14 +10,10 @@ import {
   withAdapter,
   withKept,
 } from '../../../src/model/policy/adapters.js';
-import { Publish } from '../../../src/model/policy/publish.js';
+import { Publish } from '../../../src/model/policy/orders.js';
 import type { PolicyRecord } from '../../../src/model/policy/record.js';
-import {
-  concluded,
-  firstRecord,
-  withReplica,
-  withTarget,
-} from '../../../src/model/policy/record.js';
+import { firstRecord, withReplica } from '../../../src/model/policy/record.js';
+import { concluded, withTarget } from '../../../src/model/policy/target.js';
 import { canRestore, toRestore } from '../../../src/model/workflow-safe/policy.js';
 import { viewOf } from '../../../src/model/policy/view.js';
 

@@ -1,16 +1,16 @@
 /** Who may bring weights to a service: one trainer at a time, and the newest process of its name. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Holder } from '../../../src/model/policy/holder.js';
-import { Release } from '../../../src/model/policy/holder.js';
+import type { Holder } from '../../../src/model/policy/orders.js';
+import { Release } from '../../../src/model/policy/orders.js';
+import type { PolicyRecord } from '../../../src/model/policy/record.js';
+import { PolicyRecord as Schema, firstRecord } from '../../../src/model/policy/record.js';
 import {
   refusalOfHolder,
   refusalOfRelease,
   released,
   withHolder,
 } from '../../../src/model/policy/holding.js';
-import type { PolicyRecord } from '../../../src/model/policy/record.js';
-import { PolicyRecord as Schema, firstRecord } from '../../../src/model/policy/record.js';
 import { viewOf } from '../../../src/model/policy/view.js';
 import type { Heard } from '../../../src/model/workflow-safe/hold.js';
 import { HOLD_MS, hears } from '../../../src/model/workflow-safe/hold.js';

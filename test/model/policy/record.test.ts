@@ -1,20 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { Publish } from '../../../src/model/policy/publish.js';
+import { Publish } from '../../../src/model/policy/orders.js';
+import type { WeightFiles } from '../../../src/model/policy/record.js';
 import {
   PolicyRecord,
-  concluded,
   firstRecord,
-  refusalOfTarget,
   isUnchanged,
   withReplica,
-  withReplicas,
-  withTarget,
 } from '../../../src/model/policy/record.js';
+import { withReplicas } from '../../../src/model/policy/replicas.js';
+import {
+  concluded,
+  isOther,
+  isOtherOnAnyHost,
+  refusalOfTarget,
+  withTarget,
+} from '../../../src/model/policy/target.js';
 import { isOverdue } from '../../../src/model/policy/care.js';
-import type { WeightFiles } from '../../../src/model/policy/weight-files.js';
-import { isOther, isOtherOnAnyHost } from '../../../src/model/policy/weight-files.js';
 import { REPLICA_STATES } from '../../../src/model/workflow-safe/policy.js';
 
 const URLS = ['http://a/v1', 'http://b/v1'];
@@ -117,7 +120,7 @@ test('a replica’s epoch grows with each change of its own, and with no other',
       fc.array(fc.tuple(fc.constantFrom(...URLS), fc.constantFrom(...REPLICA_STATES))),
       (changes) => {
         const record = changes.reduce(
-          (before, [url, state]) => withReplica(before, { replica: url, state }),
+          (before, [url, state]) => withReplica(before, { replica: url, state, paused_until: 1 }),
           firstRecord(URLS),
         );
         for (const url of URLS) {

@@ -1,17 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-  concluded,
-  firstRecord,
-  withReplica,
-  withTarget,
-} from '../../../src/model/policy/record.js';
-import type { PolicyRecord } from '../../../src/model/policy/record.js';
-import { Publish } from '../../../src/model/policy/publish.js';
+import { Publish } from '../../../src/model/policy/orders.js';
 import {
   Engines,
-  Join,
   JOINED,
+  Join,
   refusalOfEngines,
   refusalOfLeave,
   withDrain,
@@ -20,6 +13,9 @@ import {
   withoutOverdue,
   withoutReplica,
 } from '../../../src/model/policy/replicas.js';
+import type { PolicyRecord } from '../../../src/model/policy/record.js';
+import { fieldsOf, firstRecord, withReplica } from '../../../src/model/policy/record.js';
+import { concluded, withTarget } from '../../../src/model/policy/target.js';
 import { isServing } from '../../../src/model/workflow-safe/policy.js';
 
 const FILE = 'http://file/v1';
@@ -162,7 +158,7 @@ describe('a replica that leaves', () => {
     const record = examined(join(served(), { url: A }), A);
     const lost = withReplica(record, { replica: A, state: 'away', fault: 'its transfer broke' });
     const seen = withoutOverdue(lost, limits);
-    assert.deepEqual([urlsOf(seen), seen.replicas[A]!.away_since], [[A, FILE], AT]);
+    assert.deepEqual([urlsOf(seen), fieldsOf(seen.replicas[A]!).away_since], [[A, FILE], AT]);
     assert.equal(withoutOverdue(seen, { ...limits, at: AT + 999 }), seen);
     assert.deepEqual(urlsOf(withoutOverdue(seen, { ...limits, at: AT + 1000 })), [FILE]);
   });

@@ -1,9 +1,9 @@
 /** Who may put weights into engines, under which number, and which engines then hold together. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Begin } from '../../../src/model/policy/orders.js';
 import type { PolicyRecord } from '../../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../../src/model/policy/record.js';
-import { NO_TRANSFERS } from '../../../src/model/policy/ticket.js';
 import {
   acceptedLabels,
   needsInit,
@@ -12,7 +12,6 @@ import {
   versionOf,
   wholeGroups,
 } from '../../../src/model/policy/tickets.js';
-import { Begin } from '../../../src/model/policy/transfer.js';
 import { AGREED_IDS, disagreements } from '../../../src/model/policy/agreement.js';
 
 const HOLDER = { name: 'grpo', incarnation: 'one' };
@@ -35,9 +34,9 @@ const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER })
   };
   const record = { ...firstRecord([A]), version: 17, target: 18, weights };
   if (!served) return record;
-  const last = { nonce: 'n', version: 18, fleet: 'f', holder: by, is_whole: true };
+  const last = { nonce: 'n', version: 18, fleet: 'f', holder: by, why: '', is_whole: true };
   const current = withReplica(record, { replica: A, state: 'current', version: 18 });
-  return { ...current, version: 18, transfers: { ...NO_TRANSFERS, last } };
+  return { ...current, version: 18, transfers: { open: null, past: [last] } };
 };
 
 describe('the number of a transfer', () => {
@@ -148,11 +147,12 @@ test('a group holds only where all of its engines do', () => {
 });
 
 test('a collective is used again only for the same fleet after a whole transfer', () => {
-  const last = { nonce: 'n', version: 1, fleet: 'f', holder: HOLDER, is_whole: true };
-  assert.equal(needsInit({ ...NO_TRANSFERS, last }, 'f'), false);
-  assert.equal(needsInit({ ...NO_TRANSFERS, last }, 'g'), true);
-  assert.equal(needsInit({ ...NO_TRANSFERS, last: { ...last, is_whole: false } }, 'f'), true);
-  assert.equal(needsInit(NO_TRANSFERS, 'f'), true);
+  const last = { nonce: 'n', version: 1, fleet: 'f', holder: HOLDER, why: '', is_whole: true };
+  const init = (past: (typeof last)[], fleet: string) => needsInit({ open: null, past }, fleet);
+  assert.equal(init([last], 'f'), false);
+  assert.equal(init([last], 'g'), true);
+  assert.equal(init([last, { ...last, is_whole: false }], 'f'), true);
+  assert.equal(init([], 'f'), true);
 });
 
 test('the final label is accepted only of an attempt that has begun to set it', () => {

@@ -1,0 +1,113 @@
+import type { Bound } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import { baseOf, loraOf, withAdapter } from '../../model/policy/adapters.js';
+import type { AdapterOf, PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { isInTransit, withFields, withReplica } from '../../model/policy/record.js';
+import { pathOf } from '../../model/policy/target.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import { commonMs } from '../../platform/waits/common-clock.js';
+import { checkProbe, putAdapter } from './engine.js';
+import { asAdmitted, examineLogprobs } from './joiner.js';
+import type { Found } from './policy-service.js';
+import { changeUnchanged, isStoreFault, refused, withoutUrl } from './policy-service.js';
+import { checkFiles } from './weight-files.js';
+
+/** An adapter is put beside what a replica serves: nothing is paused, and its streams go on. */
+
+export interface LoadableAdapter extends AdapterOf {
+  version: number;
+  path: string;
+}
+
+/** The adapter that a version is; null: it is none. */
+export function adapterTo(
+  record: PolicyRecord | null,
+  version: number | null,
+): LoadableAdapter | null {
+  const lora = loraOf(record, version);
+  const path = version === null ? null : pathOf(record?.weights[version]);
+  return version === null || lora === null || path === null ? null : { ...lora, version, path };
+}
+
+export const NO_BASE =
+  'its weights are not known, and nobody has published those that its adapter is for: restart its process, or publish a checkpoint';
+
+/** Whether a replica has the weights that the adapter is for. Those that an engine starts with cannot be told apart. */
+export function isBelow(entry: ReplicaEntry, { base }: AdapterOf): boolean {
+  if (entry.state === 'current') return baseOf(entry) === base;
+  return base === null && entry.state !== 'updating' && entry.needs === null;
+}
+
+/** As of an update that pauses. */
+const SLOW_MS = 1000;
+
+export async function addAdapter(found: Found, adapter: LoadableAdapter): Promise<null> {
+  const { order, policy, control, signal, record, entry, identity } = found;
+  const { replica, service } = order;
+  const manner = record.weights[adapter.version];
+  if (manner === undefined) return null;
+  const until = commonMs() + toMs(manner.pause_limit);
+  const bound = (): Bound => ({ within_ms: until - commonMs(), signal });
+  const slow = setTimeout(() => {
+    void policy.sayPhase({ replica, phase: 'adapter' });
+  }, SLOW_MS);
+  try {
+    checkBelow(entry, await control.said(bound()));
+    const keeps = entry.adapters.map(({ name }) => name);
+    await checkFiles(adapter.version, manner);
+    await putAdapter(control, { adapter, service, keeps, bound });
+    await checkFiles(adapter.version, manner);
+    const { probe } = manner;
+    if (probe !== null) await checkProbe(control, { probe, ...bound(), adapter: adapter.name });
+    const all = identity && (await examineLogprobs(policy, { control, signal, identity }));
+    await changeUnchanged(policy, {
+      replica,
+      epoch: entry.epoch,
+      change: (now) => {
+        const version = adapter.base;
+        const whole =
+          entry.state === 'current'
+            ? now
+            : withReplica(now, { replica, state: 'current', version });
+        return asAdmitted(withAdapter(whole, { replica, adapter, ...adapter }), {
+          replica,
+          identity: all,
+        });
+      },
+    });
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof Fault) || isStoreFault(error)) throw error;
+    const fault = `adapter: ${withoutUrl(error.message, replica)}`;
+    const isAnother = error.type === 'PolicyVersionMismatch';
+    // What it serves, it serves on; another process behind its URL does not.
+    await changeUnchanged(policy, {
+      replica,
+      epoch: entry.epoch,
+      change: (now) => {
+        if (now.replicas[replica]?.fault === fault) return null;
+        return isAnother
+          ? withReplica(now, { replica, state: 'unknown', fault })
+          : withFields(now, { replica, fault });
+      },
+    });
+    throw refused(`${replica}: ${fault}`);
+  } finally {
+    clearTimeout(slow);
+  }
+}
+
+const ANY_VERSION = /^\d+$/;
+
+/** Another process has other weights, whatever the record says. */
+function checkBelow(entry: ReplicaEntry, said: string | null): void {
+  const base = baseOf(entry);
+  const expected = entry.state === 'current' && base !== null ? String(base) : null;
+  if (said === null || said === expected) return;
+  if (expected !== null) {
+    const message = `expected weights ${JSON.stringify(expected)}, got ${JSON.stringify(said)}`;
+    throw new Fault({ type: 'PolicyVersionMismatch', message });
+  }
+  if (isInTransit(said) || ANY_VERSION.test(said)) throw refused(NO_BASE);
+}

@@ -1,0 +1,127 @@
+import type { z } from 'zod';
+import type { WeightControl } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import type { EngineIdentity, PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
+import { isUnchanged } from '../../model/policy/record.js';
+import { repairOf } from '../../model/policy/target.js';
+import { lineOf, problemsOf } from '../../model/problems.js';
+import { viewOf } from '../../model/policy/view.js';
+import type { Heard } from '../../model/workflow-safe/hold.js';
+import { lacking } from '../../model/workflow-safe/policy.js';
+import type { BringReplica, Bringing, OrderTaken } from '../contract/policy.js';
+import type { Dependencies, PolicyService } from '../dependencies.js';
+
+/** What an order is carried out with. */
+export interface Ordering {
+  service: string;
+  policy: PolicyService;
+  dependencies: Dependencies;
+  signal: AbortSignal;
+  nonce: string;
+  /** null: somebody asked for it. */
+  why: string | null;
+  heard: Heard | undefined;
+}
+
+/** Reads its input, and changes what the record wants. */
+export type Order = (
+  input: unknown,
+  ordering: Ordering,
+) => Promise<Omit<OrderTaken, 'view'> & { record: PolicyRecord | null }>;
+
+/** One replica, as an attempt to bring it nearer has found it. */
+export interface Found {
+  order: BringReplica;
+  policy: PolicyService;
+  control: WeightControl;
+  signal: AbortSignal;
+  record: PolicyRecord;
+  entry: ReplicaEntry;
+  /** What all replicas are, if it has joined; null: it was one of them before. */
+  identity: EngineIdentity | null;
+}
+
+export const refused = (message: string): Fault =>
+  new Fault({ type: 'PolicyUpdateFailed', message });
+
+export const isStoreFault = (error: unknown): boolean =>
+  error instanceof Fault && error.type === 'StoreFault';
+
+/** A message that does not begin with its replica. */
+export const withoutUrl = (message: string, url: string): string => message.replace(`${url}: `, '');
+
+export function policyOf(
+  service: string,
+  { policy, known }: Pick<Dependencies, 'policy' | 'known'>,
+): PolicyService {
+  const found = policy(service);
+  if (found !== undefined) return found;
+  const got = JSON.stringify(service);
+  throw refused(`service: expected one of ${known.services.join(', ')}, got ${got}`);
+}
+
+/** How a replica's weights are changed; undefined: this process knows of no such replica. */
+export const knownControl = ({ controls }: PolicyService, url: string): WeightControl | undefined =>
+  controls.find(({ replica }) => replica === url);
+
+export function controlOf(policy: PolicyService, url: string): WeightControl {
+  const control = knownControl(policy, url);
+  if (control !== undefined) return control;
+  throw refused(
+    `${url} is no replica any more: it has left, or temporal.yaml does not name or allow it`,
+  );
+}
+
+/** Changes the record where nothing else has changed this replica since it had this epoch. */
+export const changeUnchanged = (
+  { records }: Pick<PolicyService, 'records'>,
+  {
+    change,
+    ...at
+  }: {
+    replica: string;
+    epoch: number;
+    change: (record: PolicyRecord) => PolicyRecord | null;
+  },
+): Promise<PolicyRecord | null> =>
+  records.change((now) => (now !== null && isUnchanged(now, at) ? change(now) : null));
+
+/** The input of an update of this name, or its problems. */
+export function inputOf<T>(
+  name: string,
+  { schema, input }: { schema: z.ZodType<T>; input: unknown },
+): T {
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const problems = problemsOf(parsed.error, input).slice(0, MOST_PROBLEMS).map(lineOf);
+  throw refused(`${name}: ${problems.join('; ')}`);
+}
+const MOST_PROBLEMS = 10;
+
+/** What has to be done at once, so that replicas get a version (null: the record's) from files. */
+export function bringingOf(
+  record: PolicyRecord | null,
+  given: Pick<Bringing, 'version'> & Partial<Bringing>,
+): Bringing {
+  const { version } = given;
+  const replicas = given.replicas ?? (version === null ? [] : lacking(viewOf(record), version));
+  const { quorum = null, at_once = replicas.length, mode = 'abort', notes = [] } = given;
+  return {
+    replicas,
+    version,
+    quorum,
+    at_once,
+    mode,
+    drain_limit: given.drain_limit ?? '1m',
+    notes,
+  };
+}
+
+/** Where the target can be brought from files, and nobody else will. */
+export function repairing(
+  record: PolicyRecord | null,
+  target: Parameters<typeof repairOf>[1],
+): { brings?: Bringing } {
+  const repair = repairOf(record, target);
+  return repair === null ? {} : { brings: bringingOf(record, repair) };
+}
