@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { onLoopback } from '../../src/client/server.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
+import { fieldsOf } from '../../src/model/policy/record.js';
 import type { Row } from '../../src/model/results/row.js';
 import { lastRecord } from '../../lab/bed/policy-store.js';
 import { eventually } from '../../lab/bed/waiting.js';
@@ -71,7 +72,7 @@ suite('weights that a trainer sends to a real engine over TCP', {
       path.join(engine.directory, `checkpoint-${version % CHECKPOINTS}`);
     const record = async (): Promise<PolicyRecord> =>
       (await lastRecord(path.join(interop.bed.storeRoot(STORE), '_policy', 'default')))!;
-    const entry = async () => (await record()).replicas[engine.base_url]!;
+    const entry = async () => fieldsOf((await record()).replicas[engine.base_url]!);
     const nextVersion = async (): Promise<number> =>
       ((await lastRecord(path.join(interop.bed.storeRoot(STORE), '_policy', 'default')))?.target ??
         0) + 1;

@@ -9,7 +9,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import { checkProbe, putAdapter } from './engine.js';
 import { asAdmitted, examineLogprobs } from './joiner.js';
 import type { Found } from './policy-service.js';
-import { changeUnchanged, isStoreFault, refused, withoutUrl } from './policy-service.js';
+import { changeFound, isStoreFault, refused, withoutUrl } from './policy-service.js';
 import { checkFiles } from './weight-files.js';
 
 /** An adapter is put beside what a replica serves: nothing is paused, and its streams go on. */
@@ -42,8 +42,7 @@ export function isBelow(entry: ReplicaEntry, { base }: AdapterOf): boolean {
 const SLOW_MS = 1000;
 
 export async function addAdapter(found: Found, adapter: LoadableAdapter): Promise<null> {
-  const { order, policy, control, signal, record, entry, identity } = found;
-  const { replica, service } = order;
+  const { order, replica, policy, control, signal, record, entry, identity } = found;
   const manner = record.weights[adapter.version];
   if (manner === undefined) return null;
   const until = commonMs() + toMs(manner.pause_limit);
@@ -55,25 +54,17 @@ export async function addAdapter(found: Found, adapter: LoadableAdapter): Promis
     checkBelow(entry, await control.said(bound()));
     const keeps = entry.adapters.map(({ name }) => name);
     await checkFiles(adapter.version, manner);
-    await putAdapter(control, { adapter, service, keeps, bound });
+    await putAdapter(control, { adapter, service: order.service, keeps, bound });
     await checkFiles(adapter.version, manner);
     const { probe } = manner;
     if (probe !== null) await checkProbe(control, { probe, ...bound(), adapter: adapter.name });
     const all = identity && (await examineLogprobs(policy, { control, signal, identity }));
-    await changeUnchanged(policy, {
-      replica,
-      epoch: entry.epoch,
-      change: (now) => {
-        const version = adapter.base;
-        const whole =
-          entry.state === 'current'
-            ? now
-            : withReplica(now, { replica, state: 'current', version });
-        return asAdmitted(withAdapter(whole, { replica, adapter, ...adapter }), {
-          replica,
-          identity: all,
-        });
-      },
+    await changeFound(found, (now) => {
+      const version = adapter.base;
+      const whole =
+        entry.state === 'current' ? now : withReplica(now, { replica, state: 'current', version });
+      const next = withAdapter(whole, { replica, adapter, ...adapter });
+      return asAdmitted(next, { replica, identity: all });
     });
     return null;
   } catch (error) {
@@ -82,15 +73,11 @@ export async function addAdapter(found: Found, adapter: LoadableAdapter): Promis
     const fault = `adapter: ${withoutUrl(error.message, replica)}`;
     const isAnother = error.type === 'PolicyVersionMismatch';
     // What it serves, it serves on; another process behind its URL does not.
-    await changeUnchanged(policy, {
-      replica,
-      epoch: entry.epoch,
-      change: (now) => {
-        if (now.replicas[replica]?.fault === fault) return null;
-        return isAnother
-          ? withReplica(now, { replica, state: 'unknown', fault })
-          : withFields(now, { replica, fault });
-      },
+    await changeFound(found, (now) => {
+      if (now.replicas[replica]?.fault === fault) return null;
+      return isAnother
+        ? withReplica(now, { replica, state: 'unknown', fault })
+        : withFields(now, { replica, fault });
     });
     throw refused(`${replica}: ${fault}`);
   } finally {

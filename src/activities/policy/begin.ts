@@ -10,6 +10,7 @@ import type {
   PolicyRecord,
   ReplicaChange,
   Ticket,
+  TicketEngine,
 } from '../../model/policy/record.js';
 import { fieldsOf, firstRecord, inTransit, sleptOf, withEach } from '../../model/policy/record.js';
 import { identityProblem, withReplicas } from '../../model/policy/replicas.js';
@@ -41,7 +42,8 @@ import {
   textsOf,
 } from './ask.js';
 import { checkLabel, cutHalfLoaded } from './engine.js';
-import { letGo } from './end-transfer.js';
+import type { OnTicket } from './end-transfer.js';
+import { engineOf, letGo } from './end-transfer.js';
 import { examineJoiner, withIdentityOf } from './joiner.js';
 import type { Order, Ordering } from './policy-service.js';
 import { inputOf, knownControl, refused } from './policy-service.js';
@@ -59,14 +61,10 @@ export const begin: Order = async (input, ordering) => {
   const { policy, nonce, signal } = ordering;
   const given = inputOf('begin', { schema: Begin, input });
   const ticket = ticketOf(await policy.records.latest(), nonce) ?? (await open(given, ordering));
-  const run = async ({ url, was }: Ticket['engines'][number]): Promise<void> => {
-    const control = knownControl(policy, url);
-    if (control === undefined) throw refused('it is no replica of the service any more');
-    const isAsleep = sleptOf(policy.records.known(), url) !== null;
-    await pauseOne(control, { ticket, was, isAsleep, signal });
-  };
+  const on = { ...ordering, ticket };
+  const run = (engine: TicketEngine): Promise<void> => pauseOne(engine, on);
   const faults = await faultsOf(ticket.engines, { run, signal });
-  const record = await keepPaused(ticket, { faults, ordering });
+  const record = await keepPaused(on, faults);
   const kept = ticketOf(record, nonce);
   if (record === null || kept === null)
     throw refused(`fewer engines than the quorum could be held: ${textOfFaults(textsOf(faults))}`);
@@ -248,22 +246,12 @@ function ticketFor(
   };
 }
 
-async function pauseOne(
-  control: WeightControl,
-  {
-    ticket: { mode, cache, code, version, nonce },
-    was,
-    isAsleep,
-    signal,
-  }: {
-    ticket: Ticket;
-    was: Ticket['engines'][number]['was'];
-    isAsleep: boolean;
-    signal: AbortSignal;
-  },
-): Promise<void> {
+async function pauseOne({ url, was }: TicketEngine, on: OnTicket): Promise<void> {
+  const { ticket, policy, signal } = on;
+  const { mode, cache, code, version, nonce } = ticket;
+  const control = engineOf(url, on);
   const bound = { within_ms: CALL_MS, signal };
-  if (isAsleep) await control.wakeUp('weights', bound);
+  if (sleptOf(policy.records.known(), url) !== null) await control.wakeUp('weights', bound);
   if (was.state !== 'current') {
     const reach = await cutHalfLoaded(control, { signal, closes: code === 'ours' });
     if (reach !== 'answers')
@@ -279,19 +267,19 @@ async function pauseOne(
 
 /** The record without those that could not be paused; without the ticket if they were too many. */
 async function keepPaused(
-  ticket: Ticket,
-  { faults, ordering: { policy, signal } }: { faults: Record<string, Fault>; ordering: Ordering },
+  on: OnTicket,
+  faults: Record<string, Fault>,
 ): Promise<PolicyRecord | null> {
+  const { ticket, policy } = on;
   if (Object.keys(faults).length === 0) return await policy.records.latest();
-  const { engines } = ticket;
-  const whole = wholeGroups(engines, (url) => faults[url] === undefined);
-  const isEnough =
-    whole.length > 0 && whole.length >= neededGroups(ticket, { isAway: () => false });
-  const back = engines.filter(({ group }) => !isEnough || !whole.includes(group));
-  const how = { ticket, why: 'it could not be paused', isTouched: () => false, signal };
-  const given = await letGo(policy, { ...how, engines: back });
+  const whole = wholeGroups(ticket.engines, (url) => faults[url] === undefined);
+  const needed = neededGroups(ticket, { isAway: () => false });
+  const isEnough = whole.length > 0 && whole.length >= needed;
+  const engines = ticket.engines.filter(({ group }) => !isEnough || !whole.includes(group));
+  const how = { engines, why: 'it could not be paused', isTouched: () => false };
+  const given = Object.entries(await letGo(on, how));
   const outcomes = Object.fromEntries(
-    Object.entries(given).map(([url, one]) => [url, afterPause(one, faults[url] ?? null)]),
+    given.map(([url, one]) => [url, afterPause(one, faults[url] ?? null)]),
   );
   return await policy.records.change((now) => {
     const open = ticketOf(now, ticket.nonce);
@@ -300,7 +288,7 @@ async function keepPaused(
       return ended(now, { outcomes, why: 'did not reach its quorum', is_whole: false });
     const left = withOutcomes(now, outcomes);
     const paused = open.engines.filter(({ group }) => whole.includes(group));
-    return { ...left, transfers: { ...left.transfers, open: { ...ticket, engines: paused } } };
+    return { ...left, transfers: { ...left.transfers, open: { ...open, engines: paused } } };
   });
 }
 

@@ -40,7 +40,7 @@ import {
 import { admitAsItIs, asAdmitted, examineLogprobs, examinedJoiner } from './joiner.js';
 import type { Found } from './policy-service.js';
 import {
-  changeUnchanged,
+  changeFound,
   controlOf,
   isStoreFault,
   knownControl,
@@ -89,25 +89,23 @@ export function createBringReplica(dependencies: Dependencies): PolicyActivities
  * whole. null: nothing is left to do.
  */
 async function workFor(
-  bringing: Omit<Beginning, 'control' | 'record' | 'entry'>,
+  bringing: Pick<Beginning, 'order' | 'policy' | 'signal' | 'kept' | 'identity'>,
 ): Promise<Work | null> {
   const { order, policy, kept } = bringing;
   const isRestored = order.version === null;
   const record = isRestored ? await withoutForgotten(policy) : await policy.records.latest();
   const entry = record?.replicas[order.replica];
   if (record === null || entry === undefined) return null;
-  const found: Beginning = {
-    ...bringing,
-    control: controlOf(policy, order.replica),
-    record,
-    entry,
-  };
+  const { replica } = order;
+  const control = controlOf(policy, replica);
+  const found: Beginning = { ...bringing, replica, control, record, entry, epoch: entry.epoch };
   const { needs, slept } = fieldsOf(entry);
   // One that is half loaded computes nothing before it has whole weights, and there may be none yet.
   const isKnown = entry.examined || (record.version === null && needs !== null);
   if (isRestored && !isKnown) {
-    found.identity = await examinedJoiner(found);
-    if (record.version === null) return await admitAsItIs(found);
+    const identity = await examinedJoiner(found);
+    if (record.version === null) return await admitAsItIs(found, identity);
+    found.identity = identity;
   }
   // What an earlier attempt has paused goes through all phases.
   const isPaused = kept.get() !== null;
@@ -143,15 +141,10 @@ async function hasKeptWeights({ entry, control, signal }: Found): Promise<boolea
   return said === null ? await control.isAsleep(bound) : said === fieldsOf(entry).slept?.label;
 }
 
-async function note(
-  { policy, order: { replica }, entry: { epoch } }: Found,
-  change: Partial<ReplicaChange>,
-): Promise<null> {
-  await changeUnchanged(policy, {
-    replica,
-    epoch,
-    change: (now) => withReplica(now, { state: 'unknown', ...change, replica }),
-  });
+async function note(found: Found, change: Partial<ReplicaChange>): Promise<null> {
+  await changeFound(found, (now) =>
+    withReplica(now, { state: 'unknown', ...change, replica: found.replica }),
+  );
   return null;
 }
 
@@ -160,8 +153,14 @@ async function note(
  * that is all that is done for it.
  */
 async function isFreed(found: Found): Promise<boolean> {
-  const { order, record, entry, control, signal } = found;
-  const { replica, version } = order;
+  const {
+    order: { version },
+    replica,
+    record,
+    entry,
+    control,
+    signal,
+  } = found;
   const { paused_until, needs, fault } = fieldsOf(entry);
   const reach = await cutHalfLoaded(control, { signal });
   if (reach !== 'answers') {
@@ -177,14 +176,14 @@ async function isFreed(found: Found): Promise<boolean> {
 }
 
 /** A replica that is to be restored may be away. It is waited for without being touched; an update does not wait. */
-async function checkIsThere({ order, entry, control, signal }: Found): Promise<void> {
+async function checkIsThere({ replica, entry, control, signal }: Found): Promise<void> {
   const needs = {
     cache: 'keep' as const,
     sleep: fieldsOf(entry).slept === null ? null : ('ours' as const),
   };
   const bound = { within_ms: QUESTION_MS, signal };
   const { lacks } = await control.examine(needs, bound);
-  if (lacks.length > 0) throw refused(`${order.replica} lacks ${lacks.join(', ')}`);
+  if (lacks.length > 0) throw refused(`${replica} lacks ${lacks.join(', ')}`);
   // Nothing is paused behind a balancer: nobody would know which of its engines.
   await control.asOne({ starts: true }, bound);
 }
@@ -212,8 +211,6 @@ interface Work extends Beginning {
   isAsleep: boolean;
   /** Its logprobs of fixed ids before it slept, with these weights; null: nobody knows them. */
   before: number[] | null;
-  /** The replica's epoch in the record. An attempt that finds another one is outdated. */
-  epoch: number;
   paused_until: number;
   /** Says to the next attempt that a load has begun, or has ended. */
   noteHalf: (is_half: boolean) => void;
@@ -231,8 +228,7 @@ interface Load {
 
 /** Phase `record`: from here on the replica gets no requests, and what it samples is fenced. */
 async function recordPause(found: Beginning, { wakes }: { wakes: boolean }): Promise<Work> {
-  const { order, policy, control, kept, signal } = found;
-  const { replica } = order;
+  const { order, replica, policy, control, kept, signal } = found;
   const before = await policy.records.latest();
   const entry = before?.replicas[replica];
   const load = wakes ? null : loadOf(before, order.version);
@@ -246,7 +242,7 @@ async function recordPause(found: Beginning, { wakes }: { wakes: boolean }): Pro
   const noted = { paused_until, failures: 0, is_half: false, ...own };
   if (!wakes) kept.set(noted);
   const record = await policy.records.change((now) => {
-    if (wakes && !isUnchanged(now, { replica, epoch: found.entry.epoch }))
+    if (wakes && !isUnchanged(now, found))
       throw refused(`${replica}: another attempt has taken it over`);
     if (!wakes) loadOf(now, order.version ?? before?.version ?? null);
     return now && withReplica(now, { replica, state: 'updating', paused_until });
@@ -287,8 +283,7 @@ function loadOf(record: PolicyRecord | null, version: number | null): Omit<Load,
 }
 
 async function takeThrough(work: Work): Promise<number> {
-  const { control, order, policy, load, bound, isAsleep, before, epoch } = work;
-  const { replica } = order;
+  const { control, order, replica, policy, load, bound, isAsleep, before } = work;
   const inPhase = phases(work);
   try {
     if (load !== null) await inPhase('load', () => checkFiles(load.version, load.manner));
@@ -325,7 +320,7 @@ async function takeThrough(work: Work): Promise<number> {
     });
     return paused_s;
   } catch (error) {
-    throw await afterFailure(error, { ...work, epoch });
+    throw await afterFailure(error, work);
   }
 }
 
@@ -353,13 +348,7 @@ async function loadWeights(
 
 /** Runs a phase if it is still this attempt's, within the pause; names the phase that failed. */
 function phases(work: Work): InPhase {
-  const {
-    policy,
-    control,
-    order: { replica },
-    paused_until,
-    signal,
-  } = work;
+  const { policy, control, replica, paused_until, signal } = work;
   return async (phase, run) => {
     signal.throwIfAborted();
     checkOurs(await policy.records.latest(), work);
@@ -373,25 +362,15 @@ function phases(work: Work): InPhase {
   };
 }
 
-function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: Work): void {
-  if (isUnchanged(record, { replica, epoch })) return;
-  const message = `another attempt has taken ${replica} over`;
+function checkOurs(record: PolicyRecord | null, work: Work): void {
+  if (isUnchanged(record, work)) return;
+  const message = `another attempt has taken ${work.replica} over`;
   throw new Fault({ type: 'StoreFault', message });
 }
 
 /** Frozen streams are cut, and the engine is resumed, unless it may have a part of its weights: then it stays paused. */
 async function afterFailure(error: unknown, work: Work): Promise<unknown> {
-  const {
-    order: { replica },
-    policy,
-    control,
-    kept,
-    signal,
-    load,
-    isAsleep,
-    epoch,
-    paused_until,
-  } = work;
+  const { replica, policy, control, kept, signal, load, isAsleep, paused_until } = work;
   if (isStoreFault(error)) {
     // Nobody else ends the pause of an engine that has left meanwhile.
     if (policy.records.known()?.replicas[replica] === undefined) await release(control);
@@ -414,10 +393,8 @@ async function afterFailure(error: unknown, work: Work): Promise<unknown> {
       load === null
       ? { state: 'unknown' as const, fault }
       : await released(control, fault);
-  await changeUnchanged(policy, {
-    replica,
-    epoch,
-    change: (now) => withReplica(now, { ...outcome, replica, away_since: commonMs() }),
-  });
+  await changeFound(work, (now) =>
+    withReplica(now, { ...outcome, replica, away_since: commonMs() }),
+  );
   return error instanceof Fault ? refused(`${replica}: ${fault}`) : error;
 }

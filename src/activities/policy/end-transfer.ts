@@ -31,10 +31,15 @@ import { lookAt } from './weight-files.js';
 
 const IT_HAS_LEFT = 'it has left, drains, or has joined anew';
 
-interface Finishing {
+/** What engines of a ticket are asked with. */
+export interface OnTicket extends Ordering {
   ticket: Ticket;
-  given: Finish;
-  ordering: Ordering;
+}
+
+export function engineOf(url: string, { policy }: OnTicket): WeightControl {
+  const control = knownControl(policy, url);
+  if (control !== undefined) return control;
+  throw refused('it is no replica of the service any more');
 }
 
 /**
@@ -57,13 +62,13 @@ export const finish: Order = async (input, ordering) => {
       return { ...open, finishing: true };
     },
   });
-  const { version, probe } = ticket;
-  const { told, faults } = await completeAll({ ticket, given, ordering });
-  if (probe === 'agree') Object.assign(faults, disagreements(told, ticket));
-  const outcomes = await outcomesOf(ticket, { faults, ordering });
+  const on = { ...ordering, ticket };
+  const { told, faults } = await completeAll(on, given);
+  if (ticket.probe === 'agree') Object.assign(faults, disagreements(told, ticket));
+  const outcomes = await byUrl(ticket.engines, (engine) => outcomeOf(engine, { ...on, faults }));
   const record = await policy.records.change((now) => finished(now, { ticket, outcomes }));
   const paused_s = (commonMs() - ticket.began_at) / 1000;
-  return { record, finished: { version, paused_s, faults } };
+  return { record, finished: { version: ticket.version, paused_s, faults } };
 };
 
 /** The open ticket before this change of it. An attempt that has found it earlier loses its engines. */
@@ -92,19 +97,14 @@ function checkSent({ engines, paused_until }: Ticket, { sent }: Finish): void {
     throw refused(`ticket: pause_limit ended at ${new Date(paused_until).toISOString()}`);
 }
 
-async function completeAll(finishing: Finishing) {
-  const {
-    ticket,
-    given,
-    ordering: { policy, signal },
-  } = finishing;
+async function completeAll(on: OnTicket, given: Finish) {
+  const { ticket, policy, signal } = on;
   const told: Record<string, { before: number[] | null; after: number[] }> = {};
   const run = async ({ url, group, before, left }: TicketEngine): Promise<void> => {
-    const control = knownControl(policy, url);
     if (left) throw refused(IT_HAS_LEFT);
-    if (control === undefined) throw refused('it is no replica of the service any more');
+    const control = engineOf(url, on);
     if (!given.sent.includes(group)) throw refused(`its group ${group} was not sent`);
-    const after = await complete(control, finishing);
+    const after = await complete(control, { ...on, labels: given.labels });
     const record = await policy.records.latest();
     const identity = record?.identity ?? null;
     // A joiner has whole weights by now, so it may compute.
@@ -118,15 +118,14 @@ async function completeAll(finishing: Finishing) {
 /** Returns what it computes, for `agree`. */
 async function complete(
   control: WeightControl,
-  { ticket, given: { labels }, ordering: { policy, signal } }: Finishing,
+  { ticket, policy, signal, labels }: OnTicket & Pick<Finish, 'labels'>,
 ): Promise<number[] | null> {
   const { version, nonce, cache, probe, paused_until } = ticket;
   const { replica: url } = control;
   const bound = (): Bound => ({ within_ms: paused_until - commonMs(), signal });
   const transit = inTransit(version, nonce);
-  checkLabel(await control.said(bound()), {
-    expected: acceptedLabels(ticket, { url, labels, transit }),
-  });
+  const expected = acceptedLabels(ticket, { url, labels, transit });
+  checkLabel(await control.said(bound()), { expected });
   const inPhase = inNamedPhase(control);
   const isAsleep = sleptOf(policy.records.known(), url) !== null;
   await openUp(control, { label: String(version), isAsleep, cache, inPhase, bound });
@@ -136,20 +135,16 @@ async function complete(
 }
 
 /** Engines that failed are cut off before the record says so. */
-async function outcomesOf(
-  { version, code, paused_until, engines }: Ticket,
-  {
-    faults,
-    ordering: { policy, signal },
-  }: { faults: Readonly<Record<string, string>>; ordering: Ordering },
-): Promise<Outcomes> {
-  return await byUrl(engines, async ({ url, left }) => {
-    const why = faults[url];
-    if (why === undefined) return { state: 'current', version };
-    const control = knownControl(policy, url);
-    if (left || control === undefined) return { state: 'away', fault: why };
-    return await halfLoaded(control, { why, closes: code === 'ours', paused_until, signal });
-  });
+async function outcomeOf(
+  { url, left }: TicketEngine,
+  { ticket, faults, policy, signal }: OnTicket & { faults: Readonly<Record<string, string>> },
+): Promise<ReplicaChange> {
+  const { version, code, paused_until } = ticket;
+  const why = faults[url];
+  if (why === undefined) return { state: 'current', version };
+  const control = knownControl(policy, url);
+  if (left || control === undefined) return { state: 'away', fault: why };
+  return await halfLoaded(control, { why, closes: code === 'ours', paused_until, signal });
 }
 
 const byUrl = async (
@@ -188,7 +183,8 @@ function finished(
  * Ends a transfer whose weights have not arrived. Engines that nobody touched serve what they served; the others are
  * half loaded: cut off and paused, until they are loaded whole. If the workflow itself ends it, all may be touched.
  */
-export const abandon: Order = async (input, { policy, signal, why }) => {
+export const abandon: Order = async (input, ordering) => {
+  const { policy, why } = ordering;
   const { ticket: nonce, touched } = inputOf('abandon', { schema: Abandon, input });
   const before = await policy.records.latest();
   const refusal = refusalOfTicket(before, nonce);
@@ -200,13 +196,9 @@ export const abandon: Order = async (input, { policy, signal, why }) => {
   }
   const ticket = await takenUp(policy, { nonce, change: (open) => open });
   const says = why ?? 'its holder gave it up';
-  const outcomes = await letGo(policy, {
-    ticket,
-    engines: ticket.engines,
-    isTouched: ({ group }) => why !== null || touched.includes(group),
-    why: says,
-    signal,
-  });
+  const isTouched = ({ group }: TicketEngine) => why !== null || touched.includes(group);
+  const { engines } = ticket;
+  const outcomes = await letGo({ ...ordering, ticket }, { engines, isTouched, why: says });
   const record = await policy.records.change((now) =>
     now?.transfers.open?.nonce === nonce
       ? ended(now, { outcomes, why: `is void: ${says}`, is_whole: false })
@@ -217,21 +209,18 @@ export const abandon: Order = async (input, { policy, signal, why }) => {
 
 /** What becomes of engines of a ticket that do not get its weights. */
 export async function letGo(
-  policy: PolicyService,
+  { ticket, policy, signal }: OnTicket,
   {
-    ticket: { paused_until, version, nonce, code },
     engines,
     isTouched,
     why,
-    signal,
   }: {
-    ticket: Ticket;
     engines: readonly TicketEngine[];
     isTouched: (engine: TicketEngine) => boolean;
     why: string;
-    signal: AbortSignal;
   },
 ): Promise<Outcomes> {
+  const { paused_until, version, nonce, code } = ticket;
   const record = await policy.records.latest();
   return await byUrl(engines, async (engine) => {
     const { url, was, left } = engine;

@@ -9,7 +9,7 @@ import { describeError } from '../../platform/errors.js';
 import type { PolicyService } from '../dependencies.js';
 import { checkOneUrlEach, checkPlaces, checkRoutes, QUESTION_MS } from './ask.js';
 import type { Found } from './policy-service.js';
-import { changeUnchanged, refused } from './policy-service.js';
+import { changeFound, refused } from './policy-service.js';
 
 /** Whether a replica that joins is what the others are. */
 
@@ -133,44 +133,29 @@ export const examinedJoiner = (found: Found): Promise<EngineIdentity> =>
   orAway(found, () => examineJoiner(found.policy, found));
 
 /** If nothing is published, a joiner serves the weights that it has. */
-export const admitAsItIs = (found: Found): Promise<null> =>
+export const admitAsItIs = (found: Found, identity: EngineIdentity): Promise<null> =>
   orAway(found, async () => {
-    const {
-      policy,
-      order: { replica },
-      entry: { epoch },
-    } = found;
-    const identity =
-      found.identity && (await examineLogprobs(policy, { ...found, identity: found.identity }));
-    await changeUnchanged(policy, {
-      replica,
-      epoch,
-      change: (now) =>
-        asAdmitted(withReplica(now, { replica, state: 'current', version: null }), {
-          replica,
-          identity,
-        }),
+    const { policy, replica } = found;
+    const all = await examineLogprobs(policy, { ...found, identity });
+    await changeFound(found, (now) => {
+      const next = withReplica(now, { replica, state: 'current', version: null });
+      return asAdmitted(next, { replica, identity: all });
     });
     return null;
   });
 
-async function orAway<T>(
-  { policy, order: { replica }, entry: { epoch }, signal }: Found,
-  run: () => Promise<T>,
-): Promise<T> {
+async function orAway<T>(found: Found, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
-    signal.throwIfAborted();
+    found.signal.throwIfAborted();
+    const { replica } = found;
     const fault = describeError(error);
-    await changeUnchanged(policy, {
-      replica,
-      epoch,
-      change: (now) =>
-        now.replicas[replica]?.fault === fault
-          ? null
-          : withReplica(now, { replica, state: 'away', fault }),
-    });
+    await changeFound(found, (now) =>
+      now.replicas[replica]?.fault === fault
+        ? null
+        : withReplica(now, { replica, state: 'away', fault }),
+    );
     throw error;
   }
 }

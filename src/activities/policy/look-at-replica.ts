@@ -7,7 +7,7 @@ import { viewOf } from '../../model/policy/view.js';
 import { canRestore } from '../../model/workflow-safe/policy.js';
 import type { PolicyService } from '../dependencies.js';
 import { isShared, QUESTION_MS } from './ask.js';
-import { changeUnchanged, withoutUrl } from './policy-service.js';
+import { changeFound, withoutUrl } from './policy-service.js';
 
 /**
  * Asks a replica that serves whether it is what the record says: one engine, not paused, under its label. One that is
@@ -15,23 +15,17 @@ import { changeUnchanged, withoutUrl } from './policy-service.js';
  * nothing, or the record has changed meanwhile.
  */
 export async function lookAtReplica(
-  { records }: Pick<PolicyService, 'records'>,
+  policy: Pick<PolicyService, 'records'>,
   { control, signal }: { control: WeightControl; signal: AbortSignal },
 ): Promise<string | null> {
   const { replica } = control;
-  const record = await records.latest();
+  const record = await policy.records.latest();
   const entry = record?.replicas[replica];
   if (record == null || entry?.state !== 'current') return null;
   const what = await whatIsWrong(control, { record, signal });
   if (what === null) return null;
-  const { epoch } = entry;
-  const after = await changeUnchanged(
-    { records },
-    {
-      replica,
-      epoch,
-      change: (now) => withReplica(now, { replica, state: 'unknown', fault: what }),
-    },
+  const after = await changeFound({ policy, replica, epoch: entry.epoch }, (now) =>
+    withReplica(now, { replica, state: 'unknown', fault: what }),
   );
   return after?.replicas[replica]?.fault === what ? what : null;
 }

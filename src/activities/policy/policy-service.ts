@@ -32,11 +32,14 @@ export type Order = (
 /** One replica, as an attempt to bring it nearer has found it. */
 export interface Found {
   order: BringReplica;
+  replica: string;
   policy: PolicyService;
   control: WeightControl;
   signal: AbortSignal;
   record: PolicyRecord;
   entry: ReplicaEntry;
+  /** An attempt that finds another one later is outdated. */
+  epoch: number;
   /** What all replicas are, if it has joined; null: it was one of them before. */
   identity: EngineIdentity | null;
 }
@@ -72,19 +75,15 @@ export function controlOf(policy: PolicyService, url: string): WeightControl {
   );
 }
 
-/** Changes the record where nothing else has changed this replica since it had this epoch. */
-export const changeUnchanged = (
-  { records }: Pick<PolicyService, 'records'>,
+/** Changes the record where nothing else has changed this replica since it was found. */
+export const changeFound = (
   {
-    change,
-    ...at
-  }: {
-    replica: string;
-    epoch: number;
-    change: (record: PolicyRecord) => PolicyRecord | null;
-  },
+    policy,
+    ...found
+  }: Pick<Found, 'replica' | 'epoch'> & { policy: Pick<PolicyService, 'records'> },
+  change: (record: PolicyRecord) => PolicyRecord | null,
 ): Promise<PolicyRecord | null> =>
-  records.change((now) => (now !== null && isUnchanged(now, at) ? change(now) : null));
+  policy.records.change((now) => (now !== null && isUnchanged(now, found) ? change(now) : null));
 
 /** The input of an update of this name, or its problems. */
 export function inputOf<T>(

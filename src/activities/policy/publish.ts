@@ -45,12 +45,13 @@ export const publish: Order = async (input, ordering) => {
   const look = await lookAt(given.weights.path);
   const target: Target = { ...given, files: look.files };
   const earlier = await policy.records.latest();
-  check(earlier, { target, ordering });
+  const targeting = { ...ordering, target };
+  check(earlier, targeting);
   const controls = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
   const { away, notes } = await examine(controls, { publish: given, signal });
   const record = await policy.records.change((before) => {
-    check(before, { target, ordering });
-    return targeted(before, { target, away, ordering });
+    check(before, targeting);
+    return targeted(before, { ...targeting, away });
   });
   const brings = bringingOf(record, {
     ...given,
@@ -60,16 +61,11 @@ export const publish: Order = async (input, ordering) => {
   return { record, brings };
 };
 
-interface Targeting {
+interface Targeting extends Ordering {
   target: Target;
-  ordering: Ordering;
 }
 
-const askingOf = ({ target, ordering: { heard } }: Targeting) => ({
-  ...target,
-  heard,
-  now: commonMs(),
-});
+const askingOf = ({ target, heard }: Targeting) => ({ ...target, heard, now: commonMs() });
 
 function check(record: PolicyRecord | null, targeting: Targeting): void {
   const refusal =
@@ -132,13 +128,8 @@ function targeted(
   before: PolicyRecord | null,
   { away, ...targeting }: Targeting & { away: Answers<unknown>['away'] },
 ): PolicyRecord {
-  const {
-    target,
-    ordering: {
-      policy: { urls },
-      service,
-    },
-  } = targeting;
+  const { target, policy, service } = targeting;
+  const { urls } = policy;
   const { version } = target;
   const known = withReplicas(before ?? firstRecord(urls), urls);
   const meant = Object.keys(known.replicas).filter((replica) => isMeant(known, replica));
