@@ -81,23 +81,14 @@ export type Engines = z.infer<typeof Engines>;
  * examined and to get its weights.
  */
 export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
-  const isSame =
-    urls.every((url) => record.replicas[url]?.owner === null) &&
-    Object.entries(record.replicas).every(
-      ([url, { owner }]) => owner !== null || urls.includes(url),
-    );
-  if (isSame) return record;
-  const joined = urls
-    .filter((url) => record.replicas[url] === undefined)
-    .reduce((next, url) => withJoined(next, { replica: url, owner: null }), record);
-  const named = urls.flatMap((url): [string, ReplicaEntry][] => {
-    const entry = joined.replicas[url];
-    return entry === undefined ? [] : [[url, { ...entry, owner: null }]];
-  });
-  const others = Object.entries(record.replicas).filter(
-    ([url, { owner }]) => owner !== null && !urls.includes(url),
-  );
-  return { ...joined, replicas: Object.fromEntries([...named, ...others]) };
+  const named = urls.reduce((next, replica) => {
+    const entry = next.replicas[replica];
+    if (entry === undefined) return withJoined(next, { replica, owner: null });
+    return entry.owner === null ? next : withFields(next, { replica, owner: null });
+  }, record);
+  const all = Object.entries(named.replicas);
+  const left = all.filter(([url, { owner }]) => owner !== null || urls.includes(url));
+  return left.length === all.length ? named : { ...named, replicas: Object.fromEntries(left) };
 }
 
 /** A replica joins, or the process behind its URL is another one. It serves nothing until it has been examined. */
