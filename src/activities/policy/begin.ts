@@ -46,7 +46,7 @@ import type { OnTicket } from './end-transfer.js';
 import { engineOf, letGo } from './end-transfer.js';
 import { examineJoiner, withIdentityOf } from './joiner.js';
 import type { Order, Ordering } from './policy-service.js';
-import { inputOf, knownControl, refused } from './policy-service.js';
+import { check, inputOf, knownControl, refused } from './policy-service.js';
 import { lookAt } from './weight-files.js';
 
 /** For one call to an engine that is there. */
@@ -77,19 +77,16 @@ const ticketOf = (record: PolicyRecord | null, nonce: string): Ticket | null =>
 /** Asks everything that can be known before an engine is touched, then records the ticket. */
 async function open(begin: Begin, { policy, nonce, heard, signal }: Ordering): Promise<Ticket> {
   const asking = () => ({ ...begin, heard, now: commonMs() });
-  const check = (record: PolicyRecord | null): void => {
-    const refusal =
-      refusalOfBegin(record, begin) ??
-      refusalWhileAsleep(record, begin.holder) ??
-      refusalOfHolder(record, asking());
-    if (refusal !== null) throw refused(refusal);
-  };
+  const refusalOf = (record: PolicyRecord | null): string | null =>
+    refusalOfBegin(record, begin) ??
+    refusalWhileAsleep(record, begin.holder) ??
+    refusalOfHolder(record, asking());
   const earlier = await policy.records.latest();
-  check(earlier);
+  check(refusalOf(earlier));
   const files = begin.checkpoint === null ? null : (await lookAt(begin.checkpoint)).files;
   const seen = await askEngines(policy, { begin, record: earlier, signal });
   const record = await policy.records.change((before) => {
-    check(before);
+    check(refusalOf(before));
     const { urls } = policy;
     const known = withEach(withReplicas(before ?? firstRecord(urls), urls), seen.absent);
     const ticket = ticketFor(known, { begin, nonce, seen });

@@ -47,6 +47,11 @@ export interface Found {
 export const refused = (message: string): Fault =>
   new Fault({ type: 'PolicyUpdateFailed', message });
 
+/** Throws what an order is refused with; null: nothing. */
+export function check(refusal: string | null): void {
+  if (refusal !== null) throw refused(refusal);
+}
+
 export const isStoreFault = (error: unknown): boolean =>
   error instanceof Fault && error.type === 'StoreFault';
 

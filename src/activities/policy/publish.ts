@@ -31,7 +31,7 @@ import {
   QUESTION_MS,
 } from './ask.js';
 import type { Order, Ordering } from './policy-service.js';
-import { bringingOf, inputOf, refused } from './policy-service.js';
+import { check, bringingOf, inputOf } from './policy-service.js';
 import type { Look } from './weight-files.js';
 import { lookAt } from './weight-files.js';
 
@@ -46,11 +46,11 @@ export const publish: Order = async (input, ordering) => {
   const target: Target = { ...given, files: look.files };
   const earlier = await policy.records.latest();
   const targeting = { ...ordering, target };
-  check(earlier, targeting);
+  check(refusalOf(earlier, targeting));
   const controls = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
   const { away, notes } = await examine(controls, { publish: given, signal });
   const record = await policy.records.change((before) => {
-    check(before, targeting);
+    check(refusalOf(before, targeting));
     return targeted(before, { ...targeting, away });
   });
   const brings = bringingOf(record, {
@@ -67,14 +67,11 @@ interface Targeting extends Ordering {
 
 const askingOf = ({ target, heard }: Targeting) => ({ ...target, heard, now: commonMs() });
 
-function check(record: PolicyRecord | null, targeting: Targeting): void {
-  const refusal =
-    refusalWhileOpen(record) ??
-    refusalWhileAsleep(record) ??
-    refusalOfHolder(record, askingOf(targeting)) ??
-    refusalOfTarget(record, targeting.target);
-  if (refusal !== null) throw refused(refusal);
-}
+const refusalOf = (record: PolicyRecord | null, targeting: Targeting): string | null =>
+  refusalWhileOpen(record) ??
+  refusalWhileAsleep(record) ??
+  refusalOfHolder(record, askingOf(targeting)) ??
+  refusalOfTarget(record, targeting.target);
 
 function filesNotes(
   { files, why }: Look,

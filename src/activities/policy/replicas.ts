@@ -21,7 +21,7 @@ import { refusalWhileOpen } from '../../model/policy/tickets.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { Order, Ordering } from './policy-service.js';
-import { inputOf, refused } from './policy-service.js';
+import { check, inputOf, refused } from './policy-service.js';
 
 /**
  * Orders that change which replicas the record has, or who holds it, and touch none. A joiner is examined afterwards,
@@ -40,7 +40,7 @@ export const engines: Order = async (input, ordering) => {
   const listed = inputOf('engines', { schema: Engines, input });
   await checkAllowed(listed.urls, { ordering, name: 'engines' });
   return await changed(ordering, (record) => {
-    check('engines', refusalOfEngines(record, listed));
+    check(of('engines', refusalOfEngines(record, listed)));
     return withEngines(record, { engines: listed, at: commonMs() });
   });
 };
@@ -49,7 +49,7 @@ export const drain: Order = async (input, ordering) => {
   const { url, drain_limit, force } = inputOf('drain', { schema: Drain, input });
   const until = commonMs() + toMs(drain_limit);
   return await changed(ordering, (record) => {
-    check('drain', refusalOfLeave(record, { url, force }));
+    check(of('drain', refusalOfLeave(record, { url, force })));
     return withDrain(record, { url, until });
   });
 };
@@ -59,7 +59,7 @@ export const leave: Order = async (input, ordering) => {
   return await changed(ordering, (record) => {
     // An engine that ends says so without knowing whether it was told to leave before.
     if (record.replicas[url] === undefined) return record;
-    check('leave', refusalOfLeave(record, { url, force }));
+    check(of('leave', refusalOfLeave(record, { url, force })));
     return withoutReplica(record, { url, at: commonMs() });
   });
 };
@@ -75,9 +75,8 @@ async function changed(
   return { record };
 }
 
-function check(name: string, refusal: string | null): void {
-  if (refusal !== null) throw refused(`${name}: ${refusal}`);
-}
+const of = (name: string, refusal: string | null): string | null =>
+  refusal && `${name}: ${refusal}`;
 
 /** Whoever may start workflows must not be able to send prompts and keys anywhere, nor one service another's. */
 async function checkAllowed(
@@ -90,8 +89,7 @@ async function checkAllowed(
     if (owner !== service)
       throw refused(`${name}: expected an engine of no other service, got ${url} of ${owner}`);
     for (const one of [url, ...(control_url === null ? [] : [control_url])]) {
-      const refusal = await policy.refusalOf(one);
-      if (refusal !== null) throw refused(`${name}: ${one}: ${refusal}`);
+      check(of(`${name}: ${one}`, await policy.refusalOf(one)));
     }
   }
 }
@@ -115,8 +113,7 @@ async function engineOwners({
 export const release: Order = async (input, { policy }) => {
   const given = inputOf('release', { schema: Release, input });
   const record = await policy.records.change((now) => {
-    const refusal = refusalOfRelease(now, given) ?? refusalWhileOpen(now);
-    if (refusal !== null) throw refused(refusal);
+    check(refusalOfRelease(now, given) ?? refusalWhileOpen(now));
     return now === null || now.holding.hold === null ? null : released(now);
   });
   return { record };

@@ -34,6 +34,7 @@ import { labelBack } from './engine.js';
 import type { Order, Ordering } from './policy-service.js';
 import {
   bringingOf,
+  check,
   inputOf,
   isStoreFault,
   knownControl,
@@ -72,18 +73,15 @@ async function recordSleep(
   { policy, nonce, heard, signal }: Ordering,
 ): Promise<PolicyRecord | null> {
   const { level, holder } = asked;
-  const check = (record: PolicyRecord | null): void => {
-    const refusal =
-      refusalOfSleep(record, asked) ?? refusalOfHolder(record, { holder, heard, now: commonMs() });
-    if (refusal !== null) throw refused(refusal);
-  };
+  const refusalOf = (record: PolicyRecord | null): string | null =>
+    refusalOfSleep(record, asked) ?? refusalOfHolder(record, { holder, heard, now: commonMs() });
   const earlier = await policy.records.latest();
-  check(earlier);
+  check(refusalOf(earlier));
   const meant = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
   const ask = (control: WeightControl) => sleepOf(control, { record: earlier, level, signal });
   const { answers, away } = await askSome(meant, { ask, signal });
   return await policy.records.change((before) => {
-    check(before);
+    check(refusalOf(before));
     const known = withReplicas(before ?? firstRecord(policy.urls), policy.urls);
     const seen = Object.entries(away).reduce((next, [replica, { message: fault }]) => {
       const entry = next.replicas[replica];

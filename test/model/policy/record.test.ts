@@ -133,6 +133,17 @@ test('a replica’s epoch grows with each change of its own, and with no other',
   );
 });
 
+test('an entry has the fields of its state alone', () => {
+  const [url = ''] = URLS;
+  const half = withReplica(published(1), { replica: url, state: 'unknown', needs: 'load' });
+  const serving = withReplica(half, { replica: url, state: 'current', version: 1 });
+  assert.ok(!('needs' in serving.replicas[url]!));
+  const wrong = { ...serving.replicas[url], needs: 'load' };
+  const read = PolicyRecord.safeParse({ ...serving, replicas: { [url]: wrong } });
+  assert.match(read.error?.message ?? '', /needs/);
+  assert.throws(() => withReplica(half, { replica: url, state: 'updating' }), /paused_until/);
+});
+
 test('a replica that joins serves nothing yet; one that is gone is left out', () => {
   const record = withReplicas(published(1), ['http://b/v1', 'http://c/v1']);
   assert.deepEqual(Object.keys(record.replicas), ['http://b/v1', 'http://c/v1']);
