@@ -10,7 +10,8 @@ import { mayReach, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { bringReplica, takeOrder } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';
 import type { Order } from './orders.js';
-import type { ShownPolicy } from './policy-view.js';
+import type { Faults, ShownPolicy } from './policy-view.js';
+import { stateOf } from './policy-view.js';
 
 export interface Serving {
   service: string;
@@ -54,9 +55,6 @@ function stateAfter({ name }: Order, view: PolicyView): PolicyState | SleepAnswe
   const { level, until } = view.sleep;
   return { ...stateOf(view), level, until };
 }
-
-/** By URL. */
-type Faults = Readonly<Record<string, string>>;
 
 /** Brings replicas in lanes, one after the other in each. If the quorum is out of reach, the others are not touched. */
 async function bring(
@@ -141,15 +139,3 @@ function woken(
   const record = shown.record();
   return record === null ? { version: null, replicas: {} } : stateOf(record, faults);
 }
-
-/** The answer of an update that brings no version. */
-export const stateOf = ({ version, replicas }: PolicyView, faults: Faults = {}): PolicyState => ({
-  version,
-  replicas: Object.fromEntries(
-    Object.entries(replicas).map(([url, { state, needs, fault: why }]) => {
-      const fault = faults[url] ?? why;
-      const lacks = { ...(needs !== undefined && { needs }), ...(fault !== null && { fault }) };
-      return [url, { state, ...lacks }];
-    }),
-  ),
-});

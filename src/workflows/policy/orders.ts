@@ -16,8 +16,8 @@ import {
   sleepUpdate,
   wakeUpdate,
 } from '../steering/messages.js';
-import { stateOf } from './carry-out.js';
 import type { ShownPolicy } from './policy-view.js';
+import { stateOf } from './policy-view.js';
 
 /** Updates of anybody. Those that bring weights wait for their turn. */
 export interface Orders {

@@ -1,6 +1,7 @@
 import { setCurrentDetails, setHandler } from '@temporalio/workflow';
 import type {
   PolicyInput,
+  PolicyState,
   PolicyStatus,
   PublishSummary,
 } from '../../activities/contract/policy.js';
@@ -130,3 +131,18 @@ const lastLine = ({ version, paused_s, total_s, fault }: PublishSummary): string
   fault === null
     ? `Last update: ${version ?? '–'}, paused ${paused_s.toFixed(2)} s, ${total_s.toFixed(2)} s in all`
     : `Last update: ${version ?? '–'} failed: ${quoted(fault)}`;
+
+/** Of replicas, by URL. */
+export type Faults = Readonly<Record<string, string>>;
+
+/** The answer of an update that brings no version. */
+export const stateOf = ({ version, replicas }: PolicyView, faults: Faults = {}): PolicyState => ({
+  version,
+  replicas: Object.fromEntries(
+    Object.entries(replicas).map(([url, { state, needs, fault: why }]) => {
+      const fault = faults[url] ?? why;
+      const lacks = { ...(needs !== undefined && { needs }), ...(fault !== null && { fault }) };
+      return [url, { state, ...lacks }];
+    }),
+  ),
+});
