@@ -40,71 +40,26 @@ const tried = ({ served, by = HOLDER }: { served: boolean; by?: typeof HOLDER })
 };
 
 describe('the number of a transfer', () => {
-  const rows: {
-    name: string;
-    record: PolicyRecord | null;
-    begin: object;
-    refusal: RegExp | null;
-    version: number;
-  }[] = [
-    {
-      name: 'is the first one without a record',
-      record: null,
-      begin: {},
-      refusal: null,
-      version: 1,
-    },
-    {
-      name: 'follows the last one tried',
-      record: tried({ served: false }),
-      begin: {},
-      refusal: null,
-      version: 19,
-    },
-    {
-      name: 'may be any higher one',
-      record: tried({ served: true }),
-      begin: { version: 40 },
-      refusal: null,
-      version: 40,
-    },
-    {
-      name: 'may be tried again where no engine has served it',
-      record: tried({ served: false }),
-      begin: { version: 18 },
-      refusal: null,
-      version: 18,
-    },
-    {
-      name: 'is spent once an engine has',
-      record: tried({ served: true }),
-      begin: { version: 18 },
-      refusal: /name those that lack it with `only`/,
-      version: 18,
-    },
-    {
-      name: 'may get more engines by the same process',
-      record: tried({ served: true }),
-      begin: { version: 18, only: [A] },
-      refusal: null,
-      version: 18,
-    },
-    {
-      name: 'gets none by another process',
-      record: tried({ served: true, by: { name: 'grpo', incarnation: 'two' } }),
-      begin: { version: 18, only: [A] },
-      refusal: /more than 18, which engines have served, got 18/,
-      version: 18,
-    },
-    {
-      name: 'never falls',
-      record: tried({ served: false }),
-      begin: { version: 17 },
-      refusal: /more than 18, the last one tried, got 17/,
-      version: 17,
-    },
+  const fresh = tried({ served: false });
+  const served = tried({ served: true });
+  const foreign = tried({ served: true, by: { name: 'grpo', incarnation: 'two' } });
+  const rows: [string, PolicyRecord | null, object, number, RegExp | null][] = [
+    ['is the first one without a record', null, {}, 1, null],
+    ['follows the last one tried', fresh, {}, 19, null],
+    ['may be any higher one', served, { version: 40 }, 40, null],
+    ['may be tried again where no engine has served it', fresh, { version: 18 }, 18, null],
+    ['is spent once an engine has', served, { version: 18 }, 18, /those that lack it with `only`/],
+    ['may get more engines by the same process', served, { version: 18, only: [A] }, 18, null],
+    [
+      'gets none by another process',
+      foreign,
+      { version: 18, only: [A] },
+      18,
+      /have served, got 18/,
+    ],
+    ['never falls', fresh, { version: 17 }, 17, /more than 18, the last one tried, got 17/],
   ];
-  for (const { name, record, begin, refusal, version } of rows)
+  for (const [name, record, begin, version, refusal] of rows)
     test(name, () => {
       const got = refusalOfBegin(record, beginOf(begin));
       if (refusal === null) assert.equal(got, null);
