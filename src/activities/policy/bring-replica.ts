@@ -37,7 +37,7 @@ import {
   released,
   WHY_IT_HANGS,
 } from './engine.js';
-import { admitAsItIs, asAdmitted, examineLogprobs, examinedJoiner } from './joiner.js';
+import { asAdmitted, examineLogprobs, examinedJoiner } from './joiner.js';
 import type { Found } from './policy-service.js';
 import {
   changeFound,
@@ -103,9 +103,8 @@ async function workFor(
   // One that is half loaded computes nothing before it has whole weights, and there may be none yet.
   const isKnown = entry.examined || (record.version === null && needs !== null);
   if (isRestored && !isKnown) {
-    const identity = await examinedJoiner(found);
-    if (record.version === null) return await admitAsItIs(found, identity);
-    found.identity = identity;
+    found.identity = await examinedJoiner(found);
+    if (found.identity === null) return null;
   }
   // What an earlier attempt has paused goes through all phases.
   const isPaused = kept.get() !== null;

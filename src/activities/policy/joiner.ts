@@ -128,28 +128,23 @@ export const asAdmitted = (
     ? record
     : withIdentityOf(withFields(record, { replica, examined: true }), identity);
 
-/** Examines a replica that has joined, before anything else is done with it. */
-export const examinedJoiner = (found: Found): Promise<EngineIdentity> =>
-  orAway(found, () => examineJoiner(found.policy, found));
-
-/** If nothing is published, a joiner serves the weights that it has. */
-export const admitAsItIs = (found: Found, identity: EngineIdentity): Promise<null> =>
-  orAway(found, async () => {
-    const { policy, replica } = found;
+/**
+ * Examines a replica that has joined, before anything else is done with it. null: nothing is published, so it serves the
+ * weights that it has.
+ */
+export async function examinedJoiner(found: Found): Promise<EngineIdentity | null> {
+  const { policy, replica, record, signal } = found;
+  try {
+    const identity = await examineJoiner(policy, found);
+    if (record.version !== null) return identity;
     const all = await examineLogprobs(policy, { ...found, identity });
     await changeFound(found, (now) => {
       const next = withReplica(now, { replica, state: 'current', version: null });
       return asAdmitted(next, { replica, identity: all });
     });
     return null;
-  });
-
-async function orAway<T>(found: Found, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
   } catch (error) {
-    found.signal.throwIfAborted();
-    const { replica } = found;
+    signal.throwIfAborted();
     const fault = describeError(error);
     await changeFound(found, (now) =>
       now.replicas[replica]?.fault === fault
