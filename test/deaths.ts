@@ -215,7 +215,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       ],
     'An update of weights is completed without it, and no engine stays paused.': [
       `${LONG}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
-      `${ACTIVITIES}/update-replica.test.ts › begins anew within the same pause, and loads whole again`,
+      `${ACTIVITIES}/bring-replica.test.ts › begins anew within the same pause, and loads whole again`,
       'test/workers/policies.test.ts › tells a workflow that runs of a pause that is over, once',
     ],
   },

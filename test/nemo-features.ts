@@ -142,7 +142,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
     `${INTEROP}/logprobs.test.ts › are in rows those that torch computes of the distribution at the temperature`,
   ],
   'weight updates of `vllm_backend`, `VLLMBackend`': [
-    `${ACTIVITIES}/update-replica.test.ts › goes through every phase, recorded before the first of them and behind the last`,
+    `${ACTIVITIES}/bring-replica.test.ts › goes through every phase, recorded before the first of them and behind the last`,
     `${INTEROP}/policy.test.ts › mode \${mode}, wire \${wire}: each token has the version whose weights torch finds it sampled with`,
   ],
   'groups as they finish, for an asynchronous trainer': [

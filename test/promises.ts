@@ -108,8 +108,8 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'once a worker runs, no engine with whole weights stays paused because a controller died': [
       `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
       `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
-      `${ACTIVITIES}/update-replica.test.ts › ends a pause that was left behind before it begins its own`,
-      `${ACTIVITIES}/update-replica.test.ts › an engine is resumed at the limit of its pause, once, and updated when the store is back`,
+      `${ACTIVITIES}/bring-replica.test.ts › ends a pause that was left behind before it begins its own`,
+      `${ACTIVITIES}/bring-replica.test.ts › an engine is resumed at the limit of its pause, once, and updated when the store is back`,
     ],
   },
   8: {
@@ -213,12 +213,12 @@ export const FAILURES: Record<string, Tests> = {
   ],
   'weights cannot be loaded, or the probe differs': [
     `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
-    `${ACTIVITIES}/update-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
+    `${ACTIVITIES}/bring-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
     `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
   ],
   'a replica away during an update': [
     `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
-    `${ACTIVITIES}/settle-publish.test.ts › a replica that does not answer is away, and is not waited for`,
+    `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
   ],
   "another process, or foreign weights, behind a replica's URL": [
     `test/harness/policy-tests.ts › a process that replaces a replica serves only once it has the weights`,
