@@ -20,6 +20,16 @@ import { shared } from './waits/shared.js';
 /** Durable file operations: nothing is half-done under its final name. */
 
 export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
+/** null: there is no such file. */
+export async function ifThere<T>(look: () => T | Promise<T>): Promise<T | null> {
+  try {
+    return await look();
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
 const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
 
 const hasCode = (error: unknown, code: string): boolean =>

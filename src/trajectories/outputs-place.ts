@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import path from 'node:path';
 import type { Formats } from '../model/results/arrow/formats.js';
 import type { Readers } from '../platform/files.js';
 import { createDisk } from '../platform/files.js';
 import type { BucketSettings } from '../platform/s3/bucket.js';
 import { createBucket } from '../platform/s3/bucket.js';
-import { reopenBatch } from './files/batch.js';
 import { createFileFacts } from './files/facts.js';
 import { createFileOutputs } from './files/outputs.js';
-import { createStepOutputs } from './files/steps.js';
 import { directoryOf, factOf, stepOf } from './places.js';
-import { createS3Outputs, reopenOutputs } from './s3/outputs.js';
-import type { BatchOutputs, Facts, StepOutputs } from './trajectory-store.js';
+import { createS3Outputs } from './s3/outputs.js';
+import type { Facts, Outputs } from './trajectory-store.js';
 
 /** Where results are, beside a store whose journals are elsewhere. */
 export type OutputSettings = { formats?: Formats } & (
@@ -19,56 +16,40 @@ export type OutputSettings = { formats?: Formats } & (
 );
 
 export interface OutputsPlace {
-  reopen: (batchId: string) => Promise<void>;
-  outputs: (batchId: string) => BatchOutputs;
-  stepOutputs: (place: { stream_id: string; step: number }) => StepOutputs;
+  batch: (batchId: string) => Outputs;
+  step: (place: { stream_id: string; step: number }) => Outputs;
   /** Its own facts: its id. */
   readonly facts: Pick<Facts, 'find' | 'put'>;
   close: () => void;
 }
 
-export const openOutputs = ({ formats = ['jsonl'], ...settings }: OutputSettings): OutputsPlace =>
-  settings.kind === 's3' ? inBucket(settings, formats) : inFolder(settings, formats);
-
-function inFolder(
-  { root, readers = 'owner' }: { root: string; readers?: Readers },
-  formats: Formats,
-): OutputsPlace {
+export function openOutputs({ formats = ['jsonl'], ...settings }: OutputSettings): OutputsPlace {
+  if (settings.kind === 's3') return inBucket(settings, formats);
+  const { root, readers = 'owner' } = settings;
   const disk = createDisk(readers);
   return {
-    reopen: async (batchId) => {
-      const directory = directoryOf(root, batchId);
-      await disk.makeDirectory(directory);
-      await reopenBatch(directory);
-    },
-    outputs: (batchId) => createFileOutputs(directoryOf(root, batchId), { disk, formats }),
-    stepOutputs: (place) => createStepOutputs(stepOf(root, place), { disk, formats }),
+    batch: (batchId) => createFileOutputs(directoryOf(root, batchId), { disk, formats }),
+    step: (place) => createFileOutputs(stepOf(root, place), { disk, formats }),
     facts: createFileFacts(root, disk),
     close: () => undefined,
   };
 }
 
+/** The same names as on a disk, below the prefix. */
 function inBucket(settings: BucketSettings, formats: Formats): OutputsPlace {
   const bucket = createBucket(settings);
-  // The same names as on a disk, below the prefix.
-  const below = (place: string): string => path.posix.relative(ROOT, place);
-  const folder = (batchId: string): string => below(directoryOf(ROOT, batchId));
+  const below = (folder: string): Outputs =>
+    createS3Outputs({ bucket: bucket.below(folder), formats });
   return {
-    reopen: (batchId) => reopenOutputs(bucket.below(folder(batchId))),
-    outputs: (batchId) => createS3Outputs({ bucket: bucket.below(folder(batchId)), formats }),
-    stepOutputs: (place) =>
-      createS3Outputs({ bucket: bucket.below(below(stepOf(ROOT, place))), formats }),
+    batch: (batchId) => below(directoryOf('', batchId)),
+    step: (place) => below(stepOf('', place)),
     facts: {
-      find: async (series, n) =>
-        (await bucket.get(below(factOf(ROOT, { series, n }))))?.toString() ?? null,
-      put: ({ series, n, text }) => bucket.putOnce(below(factOf(ROOT, { series, n })), text),
+      find: async (series, n) => (await bucket.get(factOf('', { series, n })))?.toString() ?? null,
+      put: ({ series, n, text }) => bucket.putOnce(factOf('', { series, n }), text),
     },
     close: bucket.close,
   };
 }
-
-/** No folder of a disk: names are made below it, and nothing is looked for there. */
-const ROOT = '/dev/null/results';
 
 /** Puts a small object twice, and removes it. Throws what is in the way, such as a store that takes both. */
 export async function tryBucket(settings: OutputSettings): Promise<void> {

@@ -20,8 +20,8 @@ export const startOf = (attempt: string, kinds: readonly Kind[]): PartPosition =
 export interface Writing extends Pick<PartWriter, 'position'> {
   /** What was put, whether or not all kinds have the same rollouts. */
   readonly reached: PartPosition;
-  write(rollout: WrittenRollout): Promise<void>;
-  flush(): Promise<void>;
+  write: (rollout: WrittenRollout) => Promise<void>;
+  flush: () => Promise<void>;
 }
 
 /**

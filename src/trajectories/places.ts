@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import type { RolloutRef as Ref } from '../model/batch-request.js';
@@ -26,16 +25,15 @@ export const checkedRollout = (ref: Ref): Ref => checked(Rollout, ref);
 export const directoryOf = (root: string, batchId: string): string =>
   below(root, checkedBatch(batchId));
 
-export function journalOf(root: string, ref: Ref): string {
-  const { batch_id, row, repeat } = checkedRollout(ref);
-  return path.join(below(root, batch_id), 'journals', `${row}-${repeat}.jsonl`);
-}
+/** Of a checked rollout. */
+export const journalOf = (root: string, { batch_id, row, repeat }: Ref): string =>
+  path.join(below(root, batch_id), 'journals', `${row}-${repeat}.jsonl`);
 
 /** Names of devices, with any extension, which Windows and what is copied there refuse. */
 const DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i;
 
 /**
- * The name under which a disk, an object store or an archive of any system takes an id: \`=\` for each colon, and \`+\`
+ * The name under which a disk, an object store or an archive of any system takes an id: `=` for each colon, and `+`
  * before the name of a device and after a dot at the end. Ids have neither, so that each keeps a name of its own.
  */
 export function storedName(id: string): string {
@@ -46,30 +44,18 @@ export function storedName(id: string): string {
 /** The id behind such a name. */
 export const idOf = (name: string): string => name.replaceAll('+', '').replaceAll('=', ':');
 
-/** Earlier versions took the id itself. */
-function below(folder: string, id: string): string {
-  const name = storedName(id);
-  const before = path.join(folder, id);
-  return name !== id && existsSync(before) ? before : path.join(folder, name);
-}
+const below = (folder: string, id: string): string => path.join(folder, storedName(id));
 
 export function partOf(partsDirectory: string, part: RowRange): string {
   const { first, last } = checked(Rows, part);
   return path.join(partsDirectory, `${first}-${last}`);
 }
 
-/** Groups of a batch that were handed out while it ran. */
-export const groupsFolderOf = (directory: string): string => path.join(directory, 'groups');
-
+/** The name of groups that were handed out while their batch ran. */
 export function placesOf(places: { from: number; to: number }): string {
   const { from, to } = checked(Places, places);
   return `${from}-${to}`;
 }
-
-export const groupsOf = (
-  directory: string,
-  { extension, ...places }: { from: number; to: number; extension: string },
-): string => path.join(groupsFolderOf(directory), `${placesOf(places)}.${extension}`);
 
 const Place = z.object({
   series: z.array(z.string().regex(/^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$/)).min(1),

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
 import { readJson } from '../platform/json/kept.js';
 import { BatchRequest } from '../model/batch-request.js';
-import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { firstDifference } from '../model/request-difference.js';
 import type { StoredRequest } from '../model/stream/stream-request.js';
@@ -39,30 +38,15 @@ export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): 
 }
 
 /** Names the first sample that differs. */
-export function otherSamples(theirs: readonly string[], ours: readonly string[]): Fault {
+export function checkSameSamples(theirs: readonly string[], ours: readonly string[]): void {
   const row = ours.findIndex((sample, i) => sample !== theirs[i]);
-  return invalidBatchRequest([
+  if (row === -1 && theirs.length === ours.length) return;
+  throw invalidBatchRequest([
     {
       where: row === -1 ? 'samples' : `samples row ${row}`,
       what: `differs from the batch of this id (${theirs.length} samples there, ${ours.length} here); use another batch id`,
     },
   ]);
-}
-
-/**
- * Whether the samples of a batch are those that are stored. Earlier versions stored inline samples as JavaScript writes
- * them: `1` for `1.0`. Their batches continue.
- */
-export const areSameSamples = (theirs: readonly string[], ours: readonly string[]): boolean =>
-  theirs.length === ours.length &&
-  ours.every((text, at) => text === theirs[at] || isRewritten(theirs[at] ?? '', text));
-
-function isRewritten(theirs: string, ours: string): boolean {
-  try {
-    return JSON.stringify(JSON.parse(ours)) === theirs;
-  } catch {
-    return false;
-  }
 }
 
 export const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');

@@ -242,6 +242,11 @@ export interface StepOutputs extends BatchOutputs {
   forget(): Promise<void>;
 }
 
+export interface Outputs extends StepOutputs {
+  /** As `TrajectoryStore.reopenBatch`. */
+  reopen(): Promise<void>;
+}
+
 /** The position of a closing attempt, small enough for a heartbeat. */
 export interface PartPosition {
   attempt: string;

@@ -1,53 +1,98 @@
+import { randomUUID } from 'node:crypto';
 import { Fault } from '../model/faults.js';
 import type { Entry, JournalLine } from '../model/journal.js';
 import { lineText, parseLine, readLine } from '../model/journal.js';
+import { applyLine, emptyTrajectory } from '../model/journal/trajectory.js';
 import { preview } from '../model/problems.js';
-import type { Trajectory } from '../model/journal/trajectory.js';
-import { applyLine } from '../model/journal/trajectory.js';
-import { takenBy } from './fold-weight.js';
-import type { Claimant } from './trajectory-store.js';
 import { commonS } from '../platform/waits/common-clock.js';
+import { EMPTY_FOLD_BYTES, takenBy } from './fold-weight.js';
+import type { Fold, FoldCache } from './kept.js';
+import { storing } from './storing.js';
+import type { Claimant, Journal, TakeFolded } from './trajectory-store.js';
 
-/** Common to all stores: what an attempt writes into a journal. */
+/** Common to all stores: how an attempt folds a journal and writes into it. */
 
-export const claimOf = (by: Claimant): Entry => ({
-  kind: 'claim',
-  attempt: 1,
-  reopen: false,
-  ...by,
+export const emptyFold = (head = ''): Fold => ({
+  trajectory: emptyTrajectory(),
+  offset: 0,
+  head,
+  taken_bytes: EMPTY_FOLD_BYTES,
 });
+
+/** `take` gets the line if it counts. */
+export function foldLine(
+  fold: Fold,
+  { line, bytes, take }: { line: JournalLine; bytes: number; take?: TakeFolded | undefined },
+): void {
+  applyLine(fold.trajectory, line);
+  fold.taken_bytes += takenBy(line, bytes);
+  if (line.writer === fold.trajectory.writer) take?.(line, fold.trajectory);
+}
+
+/** A writer of its own, and its claim. */
+export function newClaim(by: Claimant): { writer: string; text: string } {
+  const writer = randomUUID().slice(0, 8);
+  const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
+  return { writer, text: lineText(lineOf(claim, writer)) };
+}
 
 function lineOf(entry: Entry, writer: string): JournalLine {
   const { kind, ...rest } = entry;
   return { kind, writer, at: commonS(), ...rest } as JournalLine;
 }
 
-export const textOf = (entry: Entry, writer: string): string => lineText(lineOf(entry, writer));
+/** A journal that is claimed, as its store writes it. */
+export interface Claimed {
+  /** The rollout's. */
+  id: string;
+  writer: string;
+  fold: Fold;
+  cache: FoldCache;
+  /** The journal's name in the cache. */
+  key: string;
+  /** Returns the bytes of the text. */
+  put: (text: string) => number;
+  stillOurs: () => void | Promise<void>;
+  stored: () => Promise<void>;
+  sync: () => Promise<void>;
+  close: (is_committed: boolean) => void | Promise<void>;
+}
 
-/** Writes an entry by `put` and folds it in. Returns the bytes that it adds to the fold in memory. */
-export function write(
-  entry: Entry,
-  {
+export function claimed({ id, writer, fold, cache, key, put, close, ...own }: Claimed): Journal {
+  let isOpen = true;
+  const ofJournal = (operation: () => void | Promise<void>): Promise<void> =>
+    storing(`journal of ${id}`, () => {
+      if (!isOpen) throw new Error('the journal is closed');
+      return operation();
+    });
+  return {
     writer,
-    trajectory,
-    id,
-    put,
-  }: {
-    writer: string;
-    trajectory: Trajectory;
-    /** The rollout's id. */
-    id: string;
-    /** Returns the bytes of the text. */
-    put: (text: string) => number;
-  },
-): number {
-  const made = lineOf(entry, writer);
-  const text = lineText(made);
-  const line = asRead(made, text);
-  if (line === null) throw unreadable(id, text);
-  const bytes = put(text);
-  applyLine(trajectory, line);
-  return takenBy(line, bytes);
+    trajectory: fold.trajectory,
+    takenBytes: () => fold.taken_bytes,
+    append: (entry) =>
+      ofJournal(() => {
+        const made = lineOf(entry, writer);
+        const text = lineText(made);
+        const line = asRead(made, text);
+        if (line === null) throw unreadable(id, text);
+        foldLine(fold, { line, bytes: put(text) });
+      }),
+    commit: () =>
+      ofJournal(async () => {
+        await own.sync();
+        isOpen = false;
+        await close(true);
+        cache.put(key, fold);
+      }),
+    stillOurs: () => ofJournal(own.stillOurs),
+    stored: () => ofJournal(own.stored),
+    sync: () => ofJournal(own.sync),
+    release: async () => {
+      if (!isOpen) return;
+      isOpen = false;
+      await close(false);
+    },
+  };
 }
 
 /**

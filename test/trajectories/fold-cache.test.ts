@@ -3,8 +3,8 @@ import { appendFile, readFile, rm, stat, truncate, writeFile } from 'node:fs/pro
 import { describe, test } from 'node:test';
 import { emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
-import type { Fold } from '../../src/trajectories/fold-cache.js';
-import { createFoldCache } from '../../src/trajectories/fold-cache.js';
+import type { Fold } from '../../src/trajectories/kept.js';
+import { createFoldCache } from '../../src/trajectories/kept.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';

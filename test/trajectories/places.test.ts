@@ -1,6 +1,6 @@
 /** What an activity is given may come from anybody who reaches the Temporal server. */
 import assert from 'node:assert/strict';
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -11,7 +11,6 @@ import { directoryOf } from '../../src/trajectories/places.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { AnyStore } from '../fakes/stores.js';
 import { onEachStore } from '../fakes/stores.js';
-import { temporaryStore } from '../fakes/temporary-store.js';
 
 const IDS = ['../escaped', '..', '.', '', 'a/../../escaped', '/escaped', 'a\0', '__proto__', 7];
 
@@ -126,12 +125,4 @@ test('different ids have different names, whatever they are made of', () => {
       assert.doesNotMatch(path.basename(directoryOf('/none', a)), REFUSED);
     }),
   );
-});
-
-test('a batch that an earlier version keeps under its own id is found there', async (t) => {
-  const { root, store } = await temporaryStore(t);
-  const batch_id = 'nightly-2026-11-25T03:00:00Z';
-  await mkdir(path.join(root, batch_id, 'journals'), { recursive: true });
-  await writeFile(path.join(root, batch_id, 'journals', '0-0.jsonl'), '');
-  assert.deepEqual(await store.listJournals(batch_id), [{ row: 0, repeat: 0 }]);
 });

@@ -3,21 +3,21 @@ import { mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { findRequest, lookForRequest } from '../../src/trajectories/files/batch.js';
-import { createRequestReader } from '../../src/trajectories/request-reader.js';
+import { createDisk } from '../../src/platform/files.js';
+import { createBatchFiles } from '../../src/trajectories/files/batch.js';
+import { createRequestReader } from '../../src/trajectories/kept.js';
 import { requestOf, temporaryFolder } from '../fakes/temporary-store.js';
 
 /** Whole seconds: what is set is what is read. */
 const WHEN = 1_700_000_000;
 
-const files = { find: lookForRequest, read: findRequest };
-
-/** A batch's directory, whose request differs in its seed and can be changed without a trace. */
+/** Batches, whose request differs in its seed and can be changed without a trace. */
 async function batches(t: TestContext) {
   const root = await temporaryFolder(t);
   const fileOf = (name: string): string => path.join(root, name, 'batch.json');
+  const { look: find, read } = createBatchFiles({ root, disk: createDisk('owner') });
   return {
-    root,
+    files: { find, read },
     put: async (name: string) => {
       await mkdir(path.join(root, name));
       await writeFile(fileOf(name), JSON.stringify(requestOf({ generation: { seed: 1 } })));
@@ -34,11 +34,11 @@ async function batches(t: TestContext) {
 
 describe('requests that were read', () => {
   test('are kept as long as their files fit, and the oldest is read again', async (t) => {
-    const { root, put, changeUnseen } = await batches(t);
+    const { files, put, changeUnseen } = await batches(t);
     const sizes = [await put('a'), await put('b'), await put('c')];
     const read = createRequestReader({ ...files, max_bytes: (sizes[0] ?? 0) * 2 });
     const seedOf = async (name: string): Promise<number | null | undefined> =>
-      (await read(path.join(root, name)))?.generation.seed;
+      (await read(name))?.generation.seed;
     for (const name of ['a', 'b']) assert.equal(await seedOf(name), 1);
     for (const name of ['a', 'b']) await changeUnseen(name);
     assert.deepEqual([await seedOf('a'), await seedOf('b')], [1, 1]);
@@ -47,12 +47,12 @@ describe('requests that were read', () => {
   });
 
   test('are kept one at a time where there is no room: a batch does not parse its own for each rollout', async (t) => {
-    const { root, put, changeUnseen } = await batches(t);
+    const { files, put, changeUnseen } = await batches(t);
     await put('a');
     await put('b');
     const read = createRequestReader({ ...files, max_bytes: 0 });
     const seedOf = async (name: string): Promise<number | null | undefined> =>
-      (await read(path.join(root, name)))?.generation.seed;
+      (await read(name))?.generation.seed;
     assert.equal(await seedOf('a'), 1);
     await changeUnseen('a');
     assert.equal(await seedOf('a'), 1);

@@ -9,8 +9,12 @@ import type { Row } from '../../src/model/results/row.js';
 import { writeJson } from '../../src/platform/json/kept.js';
 import type { Bucket } from '../../src/platform/s3/bucket.js';
 import { createBucket } from '../../src/platform/s3/bucket.js';
-import { createS3Outputs, reopenOutputs } from '../../src/trajectories/s3/outputs.js';
-import type { PartPosition, StepOutputs } from '../../src/trajectories/trajectory-store.js';
+import { createS3Outputs } from '../../src/trajectories/s3/outputs.js';
+import type {
+  Outputs,
+  PartPosition,
+  StepOutputs,
+} from '../../src/trajectories/trajectory-store.js';
 import { closePart, expectedFiles, rowsOf, sequencesOf, writeRow } from '../fakes/closing.js';
 import { faultOf, temporaryFolder } from '../fakes/temporary-store.js';
 import type { S3Server } from '../harness/s3-server.js';
@@ -43,7 +47,7 @@ describe('results on S3', { skip: noS3 }, () => {
     for (const end of ends.reverse()) await end();
   });
 
-  async function scene(t: TestContext): Promise<{ bucket: Bucket; attempt: () => StepOutputs }> {
+  async function scene(t: TestContext): Promise<{ bucket: Bucket; attempt: () => Outputs }> {
     const bucket = createBucket(await s3.bucket('results')).below('batch');
     t.after(() => {
       s3.disturb(() => null);
@@ -202,7 +206,7 @@ describe('results on S3', { skip: noS3 }, () => {
     const { bucket, attempt } = await scene(t);
     const zombie = attempt();
     await closePart(zombie, { part: PART });
-    await reopenOutputs(bucket);
+    await attempt().reopen();
     await closePart(zombie, { part: { first: 10, last: 14 } }).catch(() => undefined);
     const now = attempt();
     for (const part of PARTS) assert.equal(await now.isClosed(part), false);
@@ -215,7 +219,7 @@ describe('results on S3', { skip: noS3 }, () => {
       10,
     );
     await assertWhole(bucket);
-    await reopenOutputs(bucket);
+    await attempt().reopen();
     assert.equal(await attempt().readMetrics(), null);
     assert.deepEqual(
       (await bucket.list('')).filter((key) => key !== 'epoch.json' && !key.startsWith('parts/0/')),

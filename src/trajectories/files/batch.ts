@@ -1,97 +1,62 @@
 import { closeSync, readSync, statSync } from 'node:fs';
-import { readdir, rm, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { parseSample, type Sample } from '../../model/sample.js';
+import type { Disk } from '../../platform/files.js';
+import { ifThere } from '../../platform/files.js';
 import { indentedJson } from '../../platform/json/indented.js';
 import { writeJson } from '../../platform/json/kept.js';
-import type { StoredRequest } from '../../model/stream/stream-request.js';
-import type { Disk } from '../../platform/files.js';
-import { isMissing, syncDirectory } from '../../platform/files.js';
 import { openFile, readWhole } from '../../platform/regular-file.js';
-import { groupsFolderOf, idOf } from '../places.js';
-import type { FoundRequest } from '../request-reader.js';
+import { directoryOf, idOf } from '../places.js';
 import type { WrittenRequest } from '../same-batch.js';
+import { checkSameRequest, checkSameSamples, parseRequest, storedRequest } from '../same-batch.js';
+import type { Batches } from '../store.js';
 import type { StoredBatch } from '../trajectory-store.js';
-import {
-  areSameSamples,
-  checkSameRequest,
-  otherSamples,
-  parseRequest,
-  storedRequest,
-} from '../same-batch.js';
-
-/** A batch's directory: its request and its manifest, put once and never changed. */
 
 const OFFSET_BYTES = 8;
 
-/**
- * The request is written last: where batch.json exists, the manifest exists, too. An existing batch is left as it is,
- * except for metrics.json, which would mean that it is closed.
- */
-export async function createBatch(
-  directory: string,
-  { request, samples, disk }: { request: WrittenRequest; samples: readonly string[]; disk: Disk },
-): Promise<{ existed: boolean }> {
-  const existing = await findWritten(directory);
-  if (existing !== null) checkSameRequest(existing, request);
-  await disk.makeDirectory(directory);
-  await putManifest(directory, { samples, disk });
-  const text = `${indentedJson(writeJson(request))}\n`;
-  if (!(await disk.putOnce(path.join(directory, 'batch.json'), text))) {
-    checkSameRequest((await findWritten(directory)) ?? request, request);
-  }
-  return { existed: existing !== null };
-}
-
-/** The batch is no longer closed, even after a power cut. */
-export async function reopenBatch(directory: string): Promise<void> {
-  await rm(path.join(directory, 'metrics.json'), { force: true });
-  await rm(path.join(directory, 'parts'), { recursive: true, force: true });
-  await rm(groupsFolderOf(directory), { recursive: true, force: true });
-  await syncDirectory(directory);
-}
-
-export async function findRequest(directory: string): Promise<StoredRequest | null> {
-  const written = await findWritten(directory);
-  return written && storedRequest(written);
-}
-
-/** Folders with a request: a batch that is still being created is none yet. */
-export async function listBatches(root: string): Promise<StoredBatch[]> {
-  const batches: StoredBatch[] = [];
-  for (const name of await namesIn(root)) {
-    // What else is there is none of the store's: a file, a folder that only others may read.
-    const written = await stat(path.join(root, name, 'batch.json')).catch(() => null);
-    if (written !== null) batches.push({ batch_id: idOf(name), created_ms: written.mtimeMs });
-  }
-  return batches;
-}
-
-/** None where there is no folder. */
-const namesIn = (folder: string): Promise<string[]> =>
-  readdir(folder).catch((error: unknown) => {
-    if (isMissing(error)) return [];
-    throw error;
-  });
-
-async function findWritten(directory: string): Promise<WrittenRequest | null> {
-  try {
-    return parseRequest((await readWhole(path.join(directory, 'batch.json'))).toString());
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
-}
-
-/** Without reading it. */
-export function lookForRequest(directory: string): FoundRequest | null {
-  try {
-    const { ino, size, mtimeMs } = statSync(path.join(directory, 'batch.json'));
-    return { identity: `${ino} ${size} ${mtimeMs}`, size };
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
+/** A batch's directory: its request and its manifest, put once and never changed. */
+export function createBatchFiles({ root, disk }: { root: string; disk: Disk }): Batches {
+  const fileIn = (batchId: string, name: string): string =>
+    path.join(directoryOf(root, batchId), name);
+  const written = (batchId: string): Promise<WrittenRequest | null> =>
+    ifThere(async () => parseRequest((await readWhole(fileIn(batchId, 'batch.json'))).toString()));
+  return {
+    /** The request is written last: where batch.json exists, the manifest exists, too. */
+    createBatch: async ({ batch_id, request, samples }) => {
+      const existing = await written(batch_id);
+      if (existing !== null) checkSameRequest(existing, request);
+      const directory = directoryOf(root, batch_id);
+      await disk.makeDirectory(directory);
+      await putManifest(directory, { samples, disk });
+      const text = `${indentedJson(writeJson(request))}\n`;
+      if (!(await disk.putOnce(fileIn(batch_id, 'batch.json'), text)))
+        checkSameRequest((await written(batch_id)) ?? request, request);
+      return { existed: existing !== null };
+    },
+    /** Folders with a request: a batch that is still being created is none yet. */
+    listBatches: async () => {
+      const batches: StoredBatch[] = [];
+      for (const name of (await ifThere(() => readdir(root))) ?? []) {
+        // What else is there is none of the store's: a file, a folder that only others may read.
+        const file = await stat(path.join(root, name, 'batch.json')).catch(() => null);
+        if (file !== null) batches.push({ batch_id: idOf(name), created_ms: file.mtimeMs });
+      }
+      return batches;
+    },
+    look: (batchId) => {
+      const found = statSync(fileIn(batchId, 'batch.json'), { throwIfNoEntry: false });
+      if (found === undefined) return null;
+      const { ino, size, mtimeMs } = found;
+      return { identity: `${ino} ${size} ${mtimeMs}`, size };
+    },
+    read: async (batchId) => {
+      const request = await written(batchId);
+      return request && storedRequest(request);
+    },
+    readSample: (batchId, row) => readSample(directoryOf(root, batchId), row),
+    sampleCount: async (batchId) =>
+      (await stat(fileIn(batchId, 'samples.index'))).size / OFFSET_BYTES - 1,
+  };
 }
 
 async function putManifest(
@@ -99,11 +64,12 @@ async function putManifest(
   { samples, disk }: { samples: readonly string[]; disk: Disk },
 ): Promise<void> {
   const file = path.join(directory, 'samples.jsonl');
-  const same = await disk.putOnce(file, async (handle) => {
+  const isSame = await disk.putOnce(file, async (handle) => {
     for (const sample of samples) await handle.writeFile(`${sample}\n`);
   });
-  const stored = same ? samples : await storedSamples(file, samples);
-  await disk.putOnce(path.join(directory, 'samples.index'), indexOf(stored));
+  if (!isSame)
+    checkSameSamples((await readWhole(file)).toString().split('\n').slice(0, -1), samples);
+  await disk.putOnce(path.join(directory, 'samples.index'), indexOf(samples));
 }
 
 /** Where each line ends. */
@@ -117,38 +83,16 @@ function indexOf(samples: readonly string[]): Buffer {
   return index;
 }
 
-async function storedSamples(file: string, samples: readonly string[]): Promise<string[]> {
-  const theirs = (await readWhole(file)).toString().split('\n').slice(0, -1);
-  if (areSameSamples(theirs, samples)) return theirs;
-  throw otherSamples(theirs, samples);
-}
-
-export async function sampleCount(directory: string): Promise<number> {
-  return (await stat(path.join(directory, 'samples.index'))).size / OFFSET_BYTES - 1;
-}
-
-/** Empty if no rollout has started. */
-export async function listJournals(directory: string): Promise<{ row: number; repeat: number }[]> {
-  const names = await namesIn(path.join(directory, 'journals'));
-  return names.flatMap((name) => {
-    const [, row, repeat] = /^(\d+)-(\d+)\.jsonl$/.exec(name) ?? [];
-    return row === undefined ? [] : [{ row: Number(row), repeat: Number(repeat) }];
-  });
-}
-
-export const readSample = (directory: string, row: number): Sample =>
-  parseSample(readSampleText(directory, row));
-
 /** One row by its byte offset. The manifest is never read as a whole. */
-export function readSampleText(directory: string, row: number): string {
-  const [start, end] = readOffsets(path.join(directory, 'samples.index'), row);
+function readSample(directory: string, row: number): string {
+  const offsets = readBytes(path.join(directory, 'samples.index'), {
+    start: row * OFFSET_BYTES,
+    end: (row + 2) * OFFSET_BYTES,
+  });
+  const start = Number(offsets.readBigUInt64LE(0));
+  const end = Number(offsets.readBigUInt64LE(OFFSET_BYTES));
   const line = readBytes(path.join(directory, 'samples.jsonl'), { start, end });
   return line.toString('utf8').trimEnd();
-}
-
-function readOffsets(file: string, row: number): [number, number] {
-  const bytes = readBytes(file, { start: row * OFFSET_BYTES, end: (row + 2) * OFFSET_BYTES });
-  return [Number(bytes.readBigUInt64LE(0)), Number(bytes.readBigUInt64LE(OFFSET_BYTES))];
 }
 
 /** Synchronous, as for journals. */

@@ -2,7 +2,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
-import { isMissing } from '../../platform/files.js';
+import { ifThere, isMissing } from '../../platform/files.js';
 import type { Fact, Facts, Series } from '../trajectory-store.js';
 import { factOf, seriesOf } from '../places.js';
 import { readWholeNow } from '../../platform/regular-file.js';
@@ -11,35 +11,30 @@ import { storing } from '../storing.js';
 /** One file per fact. Read synchronously, as journals are: every chunk of a fenced stream reads the last one. */
 export function createFileFacts(root: string, disk: Disk): Facts {
   const fileOf = (series: Series, n: number): string => factOf(root, { series, n });
-  const read = (series: Series, n: number): string | null => {
-    try {
-      return readWholeNow(fileOf(series, n)).toString();
-    } catch (error) {
-      if (isMissing(error)) return null;
-      throw error;
-    }
-  };
-  const last = (series: Series, known: number): Fact | null => {
+  const read = (series: Series, n: number): Promise<string | null> =>
+    ifThere(() => readWholeNow(fileOf(series, n)).toString());
+  const last = async (series: Series, known: number): Promise<Fact | null> => {
     const is = (n: number): boolean => isThere(fileOf(series, n));
     for (;;) {
       // A reader may be so far behind that its fact is forgotten, with some of those that follow.
       const isKnown = known >= 0 && is(known);
       const n = lastThatIs(is, isKnown ? known : lastListed(seriesOf(root, series), is));
       if (n <= known) return null;
-      const text = read(series, n);
+      const text = await read(series, n);
       // If it was forgotten just now, there is a later one.
       if (text !== null) return { series, n, text };
     }
   };
   /** None cost one look. */
-  const after = ({ series, known }: { series: Series; known: number }): Fact[] => {
-    const found: Fact[] = [];
+  const after = async (
+    found: Fact[],
+    { series, known }: { series: Series; known: number },
+  ): Promise<void> => {
     for (let n = known + 1; isThere(fileOf(series, n)); n++) {
-      const text = read(series, n);
+      const text = await read(series, n);
       if (text === null) break;
       found.push({ series, n, text });
     }
-    return found;
   };
   return {
     put: ({ series, n, text }) =>
@@ -48,7 +43,12 @@ export function createFileFacts(root: string, disk: Disk): Facts {
       ),
     find: (series, n) => storing(`fact ${series.join('/')} ${n}`, () => read(series, n)),
     last: (series, known) => storing(`facts ${series.join('/')}`, () => last(series, known)),
-    news: (of) => storing('facts', () => of.flatMap(after)),
+    news: (of) =>
+      storing('facts', async () => {
+        const found: Fact[] = [];
+        for (const one of of) await after(found, one);
+        return found;
+      }),
     forget: (series, numbers) =>
       storing(`facts ${series.join('/')}`, async () => {
         for (const n of numbers) await forget(fileOf(series, n), root);

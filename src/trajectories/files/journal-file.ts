@@ -17,21 +17,21 @@ import { mostOpenFiles } from '../../platform/process/open-files.js';
  * thread pool would cost ten times as much CPU per call. Only waiting for the disk is asynchronous.
  */
 export interface JournalFile {
-  size(): number;
+  size: () => number;
   /** Its first bytes, which contain the first writer's random id. */
-  head(): string;
-  tail(bytes: number): Tail;
+  head: () => string;
+  tail: (bytes: number) => Tail;
   /** Returns the bytes written. */
-  append(text: string): number;
+  append: (text: string) => number;
   /**
    * Passes on the whole lines between two offsets, one by one, because together they may be larger than memory. A long
    * journal yields in between. Returns where the last one ends.
    */
-  readLines(range: { from: number; to: number }, take: TakeLine): Promise<number>;
+  readLines: (range: { from: number; to: number }, take: TakeLine) => Promise<number>;
   /** Resolves when everything appended would survive a power cut. */
-  sync(): Promise<void>;
+  sync: () => Promise<void>;
   /** It may be called more than once. */
-  close(): void;
+  close: () => void;
 }
 
 /** `bytes`: size of its text. */

@@ -1,143 +1,91 @@
-import { randomUUID } from 'node:crypto';
+import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
-import type { RolloutRef } from '../../model/batch-request.js';
-import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault, takenOver } from '../../model/faults.js';
-import type { Trajectory } from '../../model/journal/trajectory.js';
-import { applyLine, emptyTrajectory } from '../../model/journal/trajectory.js';
+import { emptyTrajectory } from '../../model/journal/trajectory.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Disk } from '../../platform/files.js';
-import { syncDirectory } from '../../platform/files.js';
-import { storing } from '../storing.js';
-import type { Fold, FoldCache } from '../fold-cache.js';
-import { EMPTY_FOLD_BYTES, takenBy } from '../fold-weight.js';
+import { ifThere, syncDirectory } from '../../platform/files.js';
+import type { Tail } from '../journal-end.js';
+import type { Fold, FoldCache } from '../kept.js';
+import { directoryOf, journalOf } from '../places.js';
+import type { Journals } from '../store.js';
+import type { TakeFolded } from '../trajectory-store.js';
+import { claimed, emptyFold, foldLine, newClaim } from '../writing.js';
 import type { JournalFile } from './journal-file.js';
-import { findJournal, openJournal } from './journal-file.js';
-import type { TailOf } from '../journal-end.js';
-import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
-import { claimOf, textOf, write } from '../writing.js';
+import { findJournal, journalSize, openJournal } from './journal-file.js';
 
-/**
- * Appends a claim, then reads: this attempt inherits everything before that line. The claim begins with a newline, so a
- * line torn by a killed predecessor ends there and costs only itself.
- */
-export async function claimJournal({
-  file,
-  ref,
-  by,
-  cache,
+export function createJournalFiles({
+  root,
   disk,
+  cache,
 }: {
-  file: string;
-  ref: RolloutRef;
-  by: Claimant;
-  cache: FoldCache;
+  root: string;
   disk: Disk;
-}): Promise<Journal> {
-  const id = rolloutId(ref);
-  return await storing(`journal of ${id}`, async () => {
-    const journal = await openJournal(file, disk);
-    try {
-      const writer = randomUUID().slice(0, 8);
-      journal.append(`\n${textOf(claimOf(by), writer)}`);
-      const cached = cache.take(file);
-      const fold = await readOn(journal, { cached });
-      if (fold.trajectory.writer !== writer) throw takenOver(id);
-      return claimed({ file, id, journal, fold, isNew: cached === null, writer, cache });
-    } catch (error) {
-      journal.close();
-      throw error;
-    }
-  });
+  cache: FoldCache;
+}): Journals {
+  return {
+    /**
+     * Appends a claim, then reads: this attempt inherits everything before that line. The claim begins with a newline,
+     * so a line torn by a killed predecessor ends there and costs only itself.
+     */
+    claim: async (ref, by) => {
+      const id = rolloutId(ref);
+      const file = journalOf(root, ref);
+      const journal = await openJournal(file, disk);
+      try {
+        const { writer, text } = newClaim(by);
+        journal.append(`\n${text}`);
+        const cached = cache.take(file);
+        const fold = await readOn(journal, { cached });
+        if (fold.trajectory.writer !== writer) throw takenOver(id);
+        return claimed({
+          ...{ id, writer, fold, cache, key: file, close: journal.close },
+          ...ownership(journal, { fold, writer, id, file, isNew: cached === null }),
+        });
+      } catch (error) {
+        journal.close();
+        throw error;
+      }
+    },
+    read: async (ref, take) => {
+      const file = journalOf(root, ref);
+      // A reader of its lines gets them from the first.
+      const cached = take === undefined ? cache.take(file) : null;
+      const read = async (journal: JournalFile) =>
+        (await readOn(journal, { cached, take })).trajectory;
+      return (await withJournal(file, read)) ?? emptyTrajectory();
+    },
+    tail: async (ref, bytes) =>
+      (await withJournal(journalOf(root, ref), (journal) => journal.tail(bytes))) ?? NO_TAIL,
+    list: async (batchId) => {
+      const folder = path.join(directoryOf(root, batchId), 'journals');
+      return ((await ifThere(() => readdir(folder))) ?? []).flatMap((name) => {
+        const [, row, repeat] = /^(\d+)-(\d+)\.jsonl$/.exec(name) ?? [];
+        return row === undefined ? [] : [{ row: Number(row), repeat: Number(repeat) }];
+      });
+    },
+    size: (ref) => journalSize(journalOf(root, ref)),
+    /** One after the other: a stream is in no hurry. */
+    remove: async (refs) => {
+      for (const ref of refs) await rm(journalOf(root, ref), { force: true });
+    },
+  };
 }
 
-/**
- * The current journal; an empty one for a rollout that never started. A reader of its lines gets them from the first.
- */
-export async function readJournal(
-  file: string,
-  { cache, take }: { cache: FoldCache; take: TakeFolded | undefined },
-): Promise<Trajectory> {
-  const journal = findJournal(file);
-  if (journal === null) return emptyTrajectory();
-  try {
-    const cached = take === undefined ? cache.take(file) : null;
-    return (await readOn(journal, { cached, take })).trajectory;
-  } finally {
-    journal.close();
-  }
-}
+const NO_TAIL: Tail = { bytes: Buffer.alloc(0), is_whole: true };
 
-/** Reads the end of a journal with this function; null if there is no journal. */
-export async function withTail<T>(
+/** null: there is none. */
+async function withJournal<T>(
   file: string,
-  read: (tailOf: TailOf) => Promise<T>,
+  read: (journal: JournalFile) => T | Promise<T>,
 ): Promise<T | null> {
   const journal = findJournal(file);
   if (journal === null) return null;
   try {
-    return await read((bytes) => journal.tail(bytes));
+    return await read(journal);
   } finally {
     journal.close();
   }
-}
-
-function claimed({
-  file,
-  id,
-  journal,
-  fold,
-  isNew,
-  writer,
-  cache,
-}: {
-  file: string;
-  id: string;
-  journal: JournalFile;
-  fold: Fold;
-  /** Once per process: the process that created the file may have died before its name was durable. */
-  isNew: boolean;
-  writer: string;
-  cache: FoldCache;
-}): Journal {
-  const { trajectory } = fold;
-  const ours = ownership({ journal, from: fold.offset, writer, id });
-  let { taken_bytes } = fold;
-  let isNamed = !isNew;
-  const sync = async (): Promise<void> => {
-    await journal.sync();
-    if (!isNamed) await syncDirectory(path.dirname(file));
-    isNamed = true;
-    await ours.check();
-  };
-  return {
-    writer,
-    trajectory,
-    takenBytes: () => taken_bytes,
-    append: (entry) =>
-      storing(`journal of ${id}`, () => {
-        const put = (text: string): number => {
-          const bytes = journal.append(text);
-          ours.wrote(bytes);
-          return bytes;
-        };
-        taken_bytes += write(entry, { writer, trajectory, id, put });
-      }),
-    commit: () =>
-      storing(`journal of ${id}`, async () => {
-        await sync();
-        journal.close();
-        cache.put(file, { trajectory, offset: ours.size(), head: fold.head, taken_bytes });
-      }),
-    stillOurs: async () => {
-      if (!ours.isAlone()) await storing(`journal of ${id}`, ours.check);
-    },
-    stored: () => storing(`journal of ${id}`, ours.check),
-    sync: () => storing(`journal of ${id}`, sync),
-    release: () => {
-      journal.close();
-      return Promise.resolve();
-    },
-  };
 }
 
 /** Continues from a cached fold if it belongs to this very file; otherwise from the start. */
@@ -145,39 +93,41 @@ async function readOn(
   journal: JournalFile,
   { cached, take }: { cached: Fold | null; take?: TakeFolded | undefined },
 ): Promise<Fold> {
-  const size = journal.size();
+  const to = journal.size();
   const head = journal.head();
-  const fold =
-    cached !== null && cached.head === head && cached.offset <= size
-      ? cached
-      : { trajectory: emptyTrajectory(), offset: 0, head, taken_bytes: EMPTY_FOLD_BYTES };
-  let { taken_bytes } = fold;
-  const offset = await journal.readLines({ from: fold.offset, to: size }, (line, bytes) => {
-    applyLine(fold.trajectory, line);
-    taken_bytes += takenBy(line, bytes);
-    if (line.writer === fold.trajectory.writer) take?.(line, fold.trajectory);
+  const isOfFile = cached !== null && cached.head === head && cached.offset <= to;
+  const fold = isOfFile ? cached : emptyFold(head);
+  fold.offset = await journal.readLines({ from: fold.offset, to }, (line, bytes) => {
+    foldLine(fold, { line, bytes, take });
   });
-  return { ...fold, offset, taken_bytes };
+  return fold;
 }
 
-/** What one attempt has written, and whether the journal is still its own. */
-function ownership({
-  journal,
-  from,
-  writer,
-  id,
-}: {
-  journal: JournalFile;
-  /** Where the attempt's lines begin. */
-  from: number;
-  writer: string;
-  id: string;
-}) {
-  let size = from;
+/** What one attempt writes, behind the claim that `fold` ends with, and whether the journal is still its own. */
+function ownership(
+  journal: JournalFile,
+  {
+    fold,
+    writer,
+    id,
+    file,
+    isNew,
+  }: {
+    fold: Fold;
+    writer: string;
+    id: string;
+    file: string;
+    /** Once per process: the process that created the file may have died before its name was durable. */
+    isNew: boolean;
+  },
+) {
   let appended = 0;
   /** How many of this attempt's lines stand up to some place. */
-  let found = { to: from, lines: 0 };
+  let found = { to: fold.offset, lines: 0 };
   let checked: Promise<void> = Promise.resolve();
+  let isNamed = !isNew;
+  /** Whether nobody else has written since it was last looked at. */
+  const isAlone = (): boolean => journal.size() === fold.offset;
 
   /**
    * The file has more than this attempt wrote. An outdated writer's lines are harmless; a claim means that this attempt
@@ -185,8 +135,8 @@ function ownership({
    * the next attempt finds the same writer's lines. An outdated writer killed in the middle of a line may have damaged
    * the next one.
    */
-  const readOn = async (): Promise<void> => {
-    const [known, expected] = [size, appended];
+  const readOthers = async (): Promise<void> => {
+    const [known, expected] = [fold.offset, appended];
     let foreignClaims = 0;
     let { lines } = found;
     const to = await journal.readLines({ from: found.to, to: journal.size() }, (line) => {
@@ -202,21 +152,30 @@ function ownership({
     }
     found = { to, lines };
     // More may have been written meanwhile.
-    size += to - known;
+    fold.offset += to - known;
   };
   const look = async (): Promise<void> => {
-    if (journal.size() === size) found = { to: size, lines: appended };
-    else await readOn();
+    if (isAlone()) found = { to: fold.offset, lines: appended };
+    else await readOthers();
   };
+  /** Throws if another attempt has claimed the journal, or if a line of this one is damaged. */
+  const stored = (): Promise<void> => (checked = checked.then(look));
   return {
-    size: () => size,
-    wrote: (bytes: number): void => {
-      size += bytes;
+    put: (text: string): number => {
+      const bytes = journal.append(text);
+      fold.offset += bytes;
       appended += 1;
+      return bytes;
     },
-    /** Whether nobody else has written since it was last looked at. */
-    isAlone: (): boolean => journal.size() === size,
-    /** Throws if another attempt has claimed the journal, or if a line of this one is damaged. */
-    check: (): Promise<void> => (checked = checked.then(look)),
+    stored,
+    stillOurs: async (): Promise<void> => {
+      if (!isAlone()) await stored();
+    },
+    sync: async (): Promise<void> => {
+      await journal.sync();
+      if (!isNamed) await syncDirectory(path.dirname(file));
+      isNamed = true;
+      await stored();
+    },
   };
 }

@@ -1,100 +1,103 @@
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
-import { rm } from 'node:fs/promises';
+import { readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { indentedJson } from '../../platform/json/indented.js';
-import { readJson, writeJson } from '../../platform/json/kept.js';
-import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { Formats } from '../../model/results/arrow/formats.js';
+import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
 import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { linesOf } from '../../platform/lines.js';
-import { exists, isMissing } from '../../platform/files.js';
-import { openToRead, readWhole } from '../../platform/regular-file.js';
 import type { Disk } from '../../platform/files.js';
-import { storing, storingEach } from '../storing.js';
-import { groupsOf, partOf } from '../places.js';
+import { exists, ifThere, syncDirectory } from '../../platform/files.js';
+import { indentedJson } from '../../platform/json/indented.js';
+import { readJson, writeJson } from '../../platform/json/kept.js';
+import { linesOf, textsOf } from '../../platform/lines.js';
+import { openToRead, readWhole } from '../../platform/regular-file.js';
 import { END, HEAD } from '../arrow/batches.js';
-import type { BatchOutputs, ResultFiles } from '../trajectory-store.js';
-import { exportRows, writeLines, writeSequences } from '../export.js';
+import { writeLines, writeSequences } from '../export.js';
+import { namedOutputs } from '../outputs.js';
 import type { Kind } from '../part-files.js';
 import { kindsOf } from '../part-files.js';
+import { partOf, placesOf } from '../places.js';
+import type { Outputs, ResultFiles } from '../trajectory-store.js';
 import { openPartWriter } from './part-writer.js';
 
 /** Parts by another release, whose sequences have other columns, are closed again. */
 const BATCHES = `sequences-${createHash('sha256').update(HEAD).digest('hex').slice(0, 8)}.batches`;
 
-/** `formats`: of the valid rollouts. */
-export function createFileOutputs(
-  directory: string,
-  { disk, formats }: { disk: Disk; formats: Formats },
-): BatchOutputs {
-  const kinds = kindsOf(formats);
-  const batch = path.basename(directory);
-  const files = filesIn(directory, kinds);
-  const partsDirectory = path.join(directory, 'parts');
-  const nameOf = ({ first, last }: RowRange): string => `rows ${first} to ${last} of ${batch}`;
-  const fileOf = (part: RowRange, kind: Kind): string =>
-    path.join(partOf(partsDirectory, part), kind === 'sequences' ? BATCHES : `${kind}.jsonl`);
+/** Results, parts of them, and files that an interrupted attempt has left. */
+const OUTPUTS = /^(parts$|(rollouts|failures|groups|metrics)\.json|rollouts\.arrow)/;
 
-  const readRollouts = (): AsyncGenerator<string> =>
-    storingEach(`reading ${path.basename(files.rollouts)}`, () => wholeLines(files.rollouts));
-
-  return {
-    files,
-    isClosed: async (part) => {
-      const files = kinds.map((kind) => fileOf(part, kind));
-      return (await Promise.all(files.map(exists))).every(Boolean);
-    },
-    openPart: (part, resume) =>
-      storing(`closing ${nameOf(part)}`, async () => {
-        await disk.makeDirectory(path.dirname(fileOf(part, 'rollouts')));
-        return await openPartWriter(
-          { what: nameOf(part), kinds, fileOf: (kind) => fileOf(part, kind), disk },
-          resume,
-        );
-      }),
-    join: (parts) =>
-      storing(`joining the parts of ${batch}`, async () => {
-        const sourcesOf = (kind: Kind): string[] => parts.map((part) => fileOf(part, kind));
-        await joinInto(files, { sourcesOf, disk });
-        return await summariesIn(sourcesOf('summaries'));
-      }),
-    exportRollouts: (to) => exportRows(readRollouts(), to),
-    readRollouts,
-    putGroups: ({ from, to }, lines) =>
-      storing(`groups ${from} to ${to} of ${batch}`, () =>
-        putGroups({ from, to }, { directory, disk, formats, lines }),
-      ),
-    putGroupTable: (lines) =>
-      storing(`writing groups.jsonl of ${batch}`, () =>
-        disk.replaceFile(files.groups, async (handle) => {
-          await writeLines(handle, lines);
-        }),
-      ),
-    putMetrics: (result) =>
-      storing(`writing metrics.json of ${batch}`, async () => {
-        await disk.replaceFile(files.metrics, `${indentedJson(writeJson(result))}\n`);
-        await rm(partsDirectory, { recursive: true, force: true });
-        return result;
-      }),
-    readMetrics: () =>
-      storing(`reading metrics.json of ${batch}`, () => readJsonFile(files.metrics)),
-  };
+interface Written {
+  disk: Disk;
+  /** Of the valid rollouts. */
+  formats: Formats;
 }
 
+export function createFileOutputs(directory: string, { disk, formats }: Written): Outputs {
+  const kinds = kindsOf(formats);
+  const files = filesIn(directory, kinds);
+  const parts = path.join(directory, 'parts');
+  const groups = path.join(directory, 'groups');
+  const fileOf = (part: RowRange, kind: Kind): string =>
+    path.join(partOf(parts, part), kind === 'sequences' ? BATCHES : `${kind}.jsonl`);
+  const remove = async (place: string): Promise<void> => {
+    await rm(place, { recursive: true, force: true });
+  };
+  return namedOutputs(path.basename(directory), {
+    files,
+    isClosed: async (part) => {
+      const found = kinds.map((kind) => exists(fileOf(part, kind)));
+      return (await Promise.all(found)).every(Boolean);
+    },
+    openPart: async (part, resume) => {
+      await disk.makeDirectory(path.dirname(fileOf(part, 'rollouts')));
+      return await openPartWriter({ kinds, fileOf: (kind) => fileOf(part, kind), disk }, resume);
+    },
+    join: async (closed) => {
+      const sourcesOf = (kind: Kind): string[] => closed.map((part) => fileOf(part, kind));
+      await joinInto(files, { sourcesOf, disk });
+      const summaries: string[] = [];
+      for (const file of sourcesOf('summaries'))
+        for await (const line of textsOf(file)) summaries.push(line);
+      return summaries;
+    },
+    readRollouts: () => wholeLines(files.rollouts),
+    putGroups: (places, lines) =>
+      putGroups(path.join(groups, placesOf(places)), { disk, formats, lines }),
+    putGroupTable: (lines) =>
+      disk.replaceFile(files.groups, async (handle) => {
+        await writeLines(handle, lines);
+      }),
+    putMetrics: async (result) => {
+      await disk.replaceFile(files.metrics, `${indentedJson(writeJson(result))}\n`);
+      await remove(parts);
+      return result;
+    },
+    readMetrics: () => readJsonFile(files.metrics),
+    /** The batch is no longer closed, even after a power cut. */
+    reopen: async () => {
+      await disk.makeDirectory(directory);
+      for (const place of [files.metrics, parts, groups]) await remove(place);
+      await syncDirectory(directory);
+    },
+    forget: async () => {
+      // First: a step that has its metrics counts as written.
+      await remove(files.metrics);
+      for (const name of (await ifThere(() => readdir(directory))) ?? [])
+        if (OUTPUTS.test(name)) await remove(path.join(directory, name));
+      // The step's fact may be there.
+      await rmdir(directory).catch(() => undefined);
+    },
+  });
+}
+
+/** `place`: the files' common path, without extension. */
 async function putGroups(
-  places: { from: number; to: number },
-  {
-    directory,
-    disk,
-    formats,
-    lines,
-  }: { directory: string; disk: Disk; formats: Formats; lines: () => AsyncIterable<string> },
+  place: string,
+  { disk, formats, lines }: Written & { lines: () => AsyncIterable<string> },
 ): Promise<GroupFiles> {
-  const fileOf = (extension: string): string => groupsOf(directory, { ...places, extension });
-  const file = fileOf('jsonl');
+  const [file, sequences, made] = [`${place}.jsonl`, `${place}.arrow`, `${place}.json`];
   if (!(await exists(file))) {
     await disk.makeDirectory(path.dirname(file));
     await disk.putOnce(file, async (handle) => {
@@ -102,7 +105,6 @@ async function putGroups(
     });
   }
   if (!formats.includes('arrow')) return { file };
-  const [sequences, made] = [fileOf('arrow'), fileOf('json')];
   const standing = await readJsonFile(made);
   if (standing !== null) return { file, sequences, ...Made.parse(standing) };
   // Whoever makes it makes it of the same lines.
@@ -134,14 +136,8 @@ async function* wholeLines(file: string): AsyncGenerator<string> {
 }
 
 /** null: there is none. */
-async function readJsonFile(file: string): Promise<unknown> {
-  try {
-    return readJson((await readWhole(file)).toString(), IN_PAYLOADS);
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
-}
+const readJsonFile = (file: string): Promise<unknown> =>
+  ifThere(async () => readJson((await readWhole(file)).toString(), IN_PAYLOADS));
 
 async function joinInto(
   { rollouts, failures, sequences }: ResultFiles,
@@ -157,21 +153,9 @@ async function joinInto(
   });
 }
 
-async function summariesIn(files: readonly string[]): Promise<string[]> {
-  const texts = await Promise.all(files.map(readWhole));
-  return texts.flatMap((text) =>
-    text
-      .toString()
-      .split('\n')
-      .filter((line) => line !== ''),
-  );
-}
-
 async function concatenate(sources: readonly string[], target: FileHandle): Promise<void> {
   for (const source of sources) {
     const stream = (await openToRead(source)).createReadStream();
-    for await (const bytes of stream as AsyncIterable<Buffer>) {
-      await target.writeFile(bytes);
-    }
+    for await (const bytes of stream as AsyncIterable<Buffer>) await target.writeFile(bytes);
   }
 }

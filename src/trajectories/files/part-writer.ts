@@ -6,14 +6,11 @@ import type { Disk } from '../../platform/files.js';
 import { syncDirectory } from '../../platform/files.js';
 import type { Kind } from '../part-files.js';
 import { startOf, writing } from '../part-files.js';
-import { storing } from '../storing.js';
 import type { PartPosition, PartWriter } from '../trajectory-store.js';
 
 type PerKind<T> = Partial<Record<Kind, T>>;
 
 export interface PartFiles {
-  /** For messages. */
-  what: string;
   kinds: readonly Kind[];
   fileOf: (kind: Kind) => string;
   disk: Disk;
@@ -21,7 +18,7 @@ export interface PartFiles {
 
 /** Writes a part's files under names of this attempt, and renames them once they are whole. */
 export async function openPartWriter(
-  { what, kinds, fileOf, disk }: PartFiles,
+  { kinds, fileOf, disk }: PartFiles,
   resume: PartPosition | null,
 ): Promise<PartWriter> {
   const attempt = randomUUID().slice(0, 8);
@@ -44,15 +41,14 @@ export async function openPartWriter(
     get position() {
       return files.position;
     },
-    write: (rollout) => storing(`writing ${what}`, () => files.write(rollout)),
-    close: () =>
-      storing(`closing ${what}`, async () => {
-        await files.flush();
-        for (const kind of kinds) await handles[kind]?.sync();
-        await closeAll();
-        for (const kind of kinds) await rename(name(kind, attempt), fileOf(kind));
-        await syncDirectory(directory);
-      }),
+    write: files.write,
+    close: async () => {
+      await files.flush();
+      for (const kind of kinds) await handles[kind]?.sync();
+      await closeAll();
+      for (const kind of kinds) await rename(name(kind, attempt), fileOf(kind));
+      await syncDirectory(directory);
+    },
     abandon: closeAll,
   };
 }

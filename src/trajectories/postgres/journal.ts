@@ -1,17 +1,13 @@
-import { randomUUID } from 'node:crypto';
-import type { RolloutRef } from '../../model/batch-request.js';
-import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault, takenOver } from '../../model/faults.js';
 import { parseLine } from '../../model/journal.js';
-import type { Trajectory } from '../../model/journal/trajectory.js';
-import { applyLine, emptyTrajectory } from '../../model/journal/trajectory.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { ownTurn } from '../../platform/waits/own-turn.js';
-import type { Fold, FoldCache } from '../fold-cache.js';
-import { EMPTY_FOLD_BYTES, takenBy } from '../fold-weight.js';
-import { storing } from '../storing.js';
-import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
-import { claimOf, textOf, write } from '../writing.js';
+import type { Fold, FoldCache } from '../kept.js';
+import type { Journals } from '../store.js';
+import type { TakeFolded } from '../trajectory-store.js';
+import { claimed, emptyFold, foldLine, newClaim } from '../writing.js';
 import type { Commit } from './group-commit.js';
+import { createGroupCommit } from './group-commit.js';
 import type { JournalTable, StoredRow } from './journal-table.js';
 
 /** How long lines wait for others; a commit does not wait. */
@@ -21,73 +17,57 @@ const MOST_CLAIMS = 50;
 /** How long lines are folded without a pause. */
 const SLICE_MS = 5;
 
-/** What all journals of a process share. */
-export interface Journals {
-  table: JournalTable;
-  commit: Commit;
-  cache: FoldCache;
-}
-
-/**
- * Inserts a claim after the last row that it has read. If another row is there, it reads on and tries again. This
- * attempt inherits everything before the claim.
- */
-export async function claimJournal(
-  { ref, by }: { ref: RolloutRef; by: Claimant },
-  journals: Journals,
-): Promise<Journal> {
-  const id = rolloutId(ref);
-  return await storing(`journal of ${id}`, async () => {
-    const writer = randomUUID().slice(0, 8);
-    const lines = textOf(claimOf(by), writer);
-    let fold = journals.cache.take(id) ?? emptyFold();
-    for (let tries = 0; tries < MOST_CLAIMS; tries++) {
-      const row = { rollout: id, n: fold.offset, writer, behind: fold.head, lines };
-      if (await journals.commit(row)) {
-        foldRow(fold, { row });
-        if (fold.trajectory.writer !== writer) throw takenOver(id);
-        return claimed({ id, fold, writer, journals });
+export function createTableJournals(table: JournalTable, cache: FoldCache): Journals {
+  const commit = createGroupCommit(table.insert);
+  return {
+    /**
+     * Inserts a claim after the last row that it has read. If another row is there, it reads on and tries again. This
+     * attempt inherits everything before the claim.
+     */
+    claim: async (ref, by) => {
+      const id = rolloutId(ref);
+      const { writer, text: lines } = newClaim(by);
+      let fold = cache.take(id) ?? emptyFold();
+      for (let tries = 0; tries < MOST_CLAIMS; tries++) {
+        const row = { rollout: id, n: fold.offset, writer, behind: fold.head, lines };
+        if (await commit(row)) {
+          foldRow(fold, { row });
+          if (fold.trajectory.writer !== writer) throw takenOver(id);
+          const appender = createAppender({ id, fold, writer, table, commit });
+          return claimed({ id, writer, fold, cache, key: id, ...appender });
+        }
+        fold = await readOn(id, { fold, table });
       }
-      fold = await readOn(id, { fold, table: journals.table });
-    }
-    throw new Fault({
-      type: 'StoreFault',
-      message: `journal of ${id}: ${MOST_CLAIMS} others have claimed it meanwhile`,
-    });
-  });
+      throw new Fault({
+        type: 'StoreFault',
+        message: `journal of ${id}: ${MOST_CLAIMS} others have claimed it meanwhile`,
+      });
+    },
+    read: async (ref, take) => {
+      const id = rolloutId(ref);
+      // A reader of its lines gets them from the first.
+      const cached = take === undefined ? cache.take(id) : null;
+      return (await readOn(id, { fold: cached ?? emptyFold(), table, take })).trajectory;
+    },
+    tail: (ref, bytes) => table.tail(rolloutId(ref), bytes),
+    list: async (batchId) =>
+      (await table.list(batchId)).map((name) => {
+        const [row = 0, repeat = 0] = name.split('-').map(Number);
+        return { row, repeat };
+      }),
+    size: (ref) => table.size(rolloutId(ref)),
+    remove: (refs) => table.delete(refs.map(rolloutId)),
+  };
 }
-
-/**
- * The current journal; an empty one for a rollout that never started. A reader of its lines gets them from the first.
- */
-export async function readJournal(
-  ref: RolloutRef,
-  { table, cache, take }: Journals & { take: TakeFolded | undefined },
-): Promise<Trajectory> {
-  const id = rolloutId(ref);
-  const cached = take === undefined ? cache.take(id) : null;
-  return (await readOn(id, { fold: cached ?? emptyFold(), table, take })).trajectory;
-}
-
-const emptyFold = (): Fold => ({
-  trajectory: emptyTrajectory(),
-  offset: 0,
-  head: '',
-  taken_bytes: EMPTY_FOLD_BYTES,
-});
 
 function foldRow(
   fold: Fold,
   { row, take }: { row: StoredRow; take?: TakeFolded | undefined },
 ): void {
   const { n, writer, lines } = row;
-  const { trajectory } = fold;
   for (const text of lines.split('\n')) {
     const line = parseLine(text);
-    if (line === null) continue;
-    applyLine(trajectory, line);
-    fold.taken_bytes += takenBy(line, Buffer.byteLength(text));
-    if (line.writer === trajectory.writer) take?.(line, trajectory);
+    if (line !== null) foldLine(fold, { line, bytes: Buffer.byteLength(text), take });
   }
   fold.offset = n + 1;
   fold.head = writer;
@@ -114,16 +94,19 @@ async function readOn(
 }
 
 /** Lines of one writer on their way into the table, in order. */
-interface Appender {
-  /** Throws the error of earlier lines. */
-  put: (text: string) => number;
-  /** Throws the same, without putting anything. */
-  checkLost: () => void;
-  /** Resolves when everything put is stored and the journal was still this writer's afterwards. */
-  stored: () => Promise<void>;
-}
-
-function createAppender({ id, fold, writer, journals: { table, commit } }: Claimed): Appender {
+function createAppender({
+  id,
+  fold,
+  writer,
+  table,
+  commit,
+}: {
+  id: string;
+  fold: Fold;
+  writer: string;
+  table: JournalTable;
+  commit: Commit;
+}) {
   let pending: string[] = [];
   let timer: NodeJS.Timeout | null = null;
   let flushed: Promise<void> = Promise.resolve();
@@ -145,64 +128,30 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     flushed.catch((error: unknown) => (lost ??= error as Error));
     return flushed;
   };
-  const checkLost = (): void => {
+  /** Throws the error of earlier lines. */
+  const stillOurs = (): void => {
     if (lost !== null) throw lost;
   };
+  /** Resolves when everything put is stored and the journal was still this writer's afterwards. */
+  const stored = async (): Promise<void> => {
+    const before = fold.offset;
+    await flush();
+    // A stored row shows by itself who owns the journal.
+    if (fold.offset > before) return;
+    if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
+  };
   return {
-    checkLost,
-    put: (text) => {
-      checkLost();
+    stillOurs,
+    stored,
+    sync: stored,
+    put: (text: string): number => {
+      stillOurs();
       pending.push(text);
       timer ??= setTimeout(() => void flush().catch(() => undefined), COMPANY_MS);
       return Buffer.byteLength(text);
     },
-    stored: async () => {
-      const before = fold.offset;
-      await flush();
-      // A stored row shows by itself who owns the journal.
-      if (fold.offset > before) return;
-      if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
-    },
-  };
-}
-
-interface Claimed {
-  id: string;
-  fold: Fold;
-  writer: string;
-  journals: Journals;
-}
-
-function claimed({ id, fold, writer, journals }: Claimed): Journal {
-  const { trajectory } = fold;
-  const appender = createAppender({ id, fold, writer, journals });
-  let isOpen = true;
-  const ofJournal = <T>(operation: () => T | Promise<T>): Promise<T> =>
-    storing(`journal of ${id}`, () => {
-      if (!isOpen) throw new Error('the journal is closed');
-      return operation();
-    });
-  return {
-    writer,
-    trajectory,
-    takenBytes: () => fold.taken_bytes,
-    append: (entry) =>
-      ofJournal(() => {
-        fold.taken_bytes += write(entry, { writer, trajectory, id, put: appender.put });
-      }),
-    commit: () =>
-      ofJournal(async () => {
-        await appender.stored();
-        isOpen = false;
-        journals.cache.put(id, fold);
-      }),
-    stillOurs: () => ofJournal(appender.checkLost),
-    stored: () => ofJournal(appender.stored),
-    sync: () => ofJournal(appender.stored),
-    release: async () => {
-      if (!isOpen) return;
-      isOpen = false;
-      await appender.stored().catch(() => undefined);
+    close: async (is_committed: boolean): Promise<void> => {
+      if (!is_committed) await stored().catch(() => undefined);
     },
   };
 }

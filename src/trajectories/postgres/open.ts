@@ -1,13 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OutputSettings } from '../outputs-place.js';
+import { createFoldCache } from '../kept.js';
 import { openOutputs } from '../outputs-place.js';
+import { createStore } from '../store.js';
 import { findStoreId, keySecretOf, storeIdOf } from '../store-id.js';
 import type { OpenStore } from '../trajectory-store.js';
 import type { Database, DatabaseOptions } from './database.js';
 import { checkConnection, createDatabase, placeOf } from './database.js';
 import { SCHEMA_VERSION, migrate } from './migrations.js';
-import { createPostgresStore } from './postgres-store.js';
-import { randomUUID } from 'node:crypto';
+import { createBatchTables } from './batch.js';
+import { createTableFacts } from './facts.js';
+import { createTableJournals } from './journal.js';
 import { createJournalTable } from './journal-table.js';
 
 export interface PostgresSettings {
@@ -30,6 +34,11 @@ const STATEMENT_MS = 15_000;
 const RETRY_MS = 2000;
 const GIVE_UP_MS = 5 * 60_000;
 
+/**
+ * Trajectories in PostgreSQL, for any number of hosts: journals, requests, samples and facts are rows, results are files
+ * that trainers read, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, groups.jsonl, metrics.json}`, in a
+ * folder that all workers have, or objects in a bucket.
+ */
 export function openPostgresStore({
   max_cached_bytes,
   max_request_bytes,
@@ -40,9 +49,17 @@ export function openPostgresStore({
   const database = connectTo(settings, (ask) =>
     checkConnection(ask, { schema, version: SCHEMA_VERSION }),
   );
-  const name = `postgres://${placeOf(settings.url)}#${schema}`;
-  const bounds = { max_cached_bytes, max_request_bytes };
-  const store = createPostgresStore({ name, database, schema, outputs, ...bounds });
+  const cache = createFoldCache({ max_bytes: max_cached_bytes });
+  const store = createStore(
+    {
+      name: `postgres://${placeOf(settings.url)}#${schema}`,
+      batches: createBatchTables(database, schema),
+      journals: createTableJournals(createJournalTable(database, schema), cache),
+      facts: createTableFacts(database, schema),
+      outputs,
+    },
+    { max_request_bytes },
+  );
   return {
     store,
     tryOut: () => tryOut(database, schema),

@@ -1,25 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
-import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
+import { z } from 'zod';
 import type { Formats } from '../../model/results/arrow/formats.js';
+import { OBJECTS } from '../../model/results/result.js';
+import { IN_PAYLOADS } from '../../model/workflow-safe/foreign.js';
+import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { indentedJson } from '../../platform/json/indented.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
-import { exportRows, sequencesOf } from '../export.js';
+import { packing } from '../arrow/packing.js';
+import { sequencesOf } from '../export.js';
+import { namedOutputs } from '../outputs.js';
 import type { Kind } from '../part-files.js';
 import { kindsOf } from '../part-files.js';
 import { partOf, placesOf } from '../places.js';
-import { storing, storingEach } from '../storing.js';
-import type { BatchOutputs, ResultFiles, StepOutputs } from '../trajectory-store.js';
-import type { Objects, ResultObject } from './manifest.js';
-import { joined, linesIn } from './manifest.js';
-import { putLines, bytesOf, openObjects } from './objects.js';
+import type { Outputs, ResultFiles } from '../trajectory-store.js';
+import type { Objects, ResultObject } from './objects.js';
+import { bytesOf, joined, linesIn, openObjects } from './objects.js';
 import { findPart, openPartWriter, PART } from './part-writer.js';
-import { z } from 'zod';
-import { OBJECTS } from '../../model/results/result.js';
-import type { GroupFiles } from '../../model/workflow-safe/groups.js';
-import { packing } from '../arrow/packing.js';
 
 /**
  * Results as objects below one folder of a bucket. Nothing there is appended to or renamed: each attempt puts objects of
@@ -40,130 +39,84 @@ interface S3Outputs {
   object_bytes?: number | undefined;
 }
 
-export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): StepOutputs {
+export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): Outputs {
+  const kinds = kindsOf(formats);
   let reading: Promise<string> | null = null;
-  const scene: Scene = {
-    bucket,
-    kinds: kindsOf(formats),
-    object_bytes,
-    epoch: () => (reading ??= readEpoch(bucket)),
-    whole: null,
-    groups: [],
-  };
-  return {
-    files: filesIn(bucket, formats),
-    ...partsIn(scene),
-    ...groupsIn(scene),
-    ...resultIn(scene),
-  };
-}
-
-interface Scene extends Omit<S3Outputs, 'formats'> {
-  kinds: readonly Kind[];
-  epoch: () => Promise<string>;
+  const epoch = (): Promise<string> => (reading ??= readEpoch(bucket));
   /** The parts that this attempt has joined; null: none yet. */
-  whole: Objects | null;
+  let whole: Objects | null = null;
   /** The table that it has written. */
-  groups: ResultObject[];
-}
-
-function partsIn(scene: Scene): Pick<BatchOutputs, 'isClosed' | 'openPart' | 'join'> {
-  const { bucket, kinds, object_bytes, epoch } = scene;
-  const nameOf = ({ first, last }: RowRange): string =>
-    `rows ${first} to ${last} of ${bucket.name}`;
+  let groups: ResultObject[] = [];
   const folderOf = async (part: RowRange): Promise<string> =>
     partOf(`parts/${await epoch()}`, part);
-  return {
-    isClosed: (part) =>
-      storing(nameOf(part), async () => (await findPart(bucket, await folderOf(part))) !== null),
-    openPart: (part, resume) =>
-      storing(`closing ${nameOf(part)}`, async () => {
-        const place = { what: nameOf(part), kinds, folder: await folderOf(part), bucket };
-        return await openPartWriter({ ...place, object_bytes }, resume);
-      }),
-    join: (parts) =>
-      storing(`joining the parts of ${bucket.name}`, async () => {
-        const found: Objects[] = [];
-        for (const part of parts) {
-          const one = await findPart(bucket, await folderOf(part));
-          if (one === null) throw new Error(`${nameOf(part)} are not closed`);
-          found.push(one);
-        }
-        const { summaries = [], ...others } = joined(found);
-        scene.whole = others;
-        const lines: string[] = [];
-        for await (const line of linesIn(bucket, summaries)) lines.push(line);
-        return lines;
-      }),
-  };
-}
-
-function groupsIn(scene: Scene): Pick<BatchOutputs, 'putGroups' | 'putGroupTable'> {
-  const { bucket, kinds, object_bytes, epoch } = scene;
-  return {
-    putGroups: ({ from, to }, lines) =>
-      storing(`groups ${from} to ${to} of ${bucket.name}`, async () => {
-        const folder = `groups/${await epoch()}`;
-        const manifest = `${folder}/${placesOf({ from, to })}.json`;
-        const standing = await readGroups(bucket, manifest);
-        if (standing !== null) return groupFiles(bucket, { manifest, ...standing });
-        const put = await putGroups(lines(), { bucket, folder, kinds, object_bytes });
-        const isOwn = await bucket.putOnce(manifest, JSON.stringify(put));
-        const found = isOwn ? put : await readGroups(bucket, manifest);
-        if (found === null) throw new Error(`${manifest} was there and is gone`);
-        return groupFiles(bucket, { manifest, ...found });
-      }),
-    putGroupTable: (lines) =>
-      storing(`writing the groups of ${bucket.name}`, async () => {
-        const folder = `parts/${await epoch()}/table`;
-        scene.groups = await putLines(bucket, { folder, kind: 'groups', lines, object_bytes });
-      }),
-  };
-}
-
-function resultIn(
-  scene: Scene,
-): Pick<StepOutputs, 'readRollouts' | 'exportRollouts' | 'putMetrics' | 'readMetrics' | 'forget'> {
-  const { bucket, epoch } = scene;
   const wholeNow = async (): Promise<Objects> => {
-    const found = scene.whole ?? ((await readMetrics(bucket))?.['objects'] as Objects | undefined);
+    const found = whole ?? ((await readMetrics(bucket))?.['objects'] as Objects | undefined);
     if (found !== undefined) return found;
     throw new Error(`${bucket.name}: expected parts that were joined, got none`);
   };
-  const readRollouts = (): AsyncGenerator<string> =>
-    storingEach(`reading the rollouts of ${bucket.name}`, async function* () {
+  return namedOutputs(bucket.name, {
+    files: filesIn(bucket, formats),
+    isClosed: async (part) => (await findPart(bucket, await folderOf(part))) !== null,
+    openPart: async (part, resume) =>
+      openPartWriter({ kinds, folder: await folderOf(part), bucket, object_bytes }, resume),
+    join: async (parts) => {
+      const found: Objects[] = [];
+      for (const part of parts) {
+        const one = await findPart(bucket, await folderOf(part));
+        if (one === null)
+          throw new Error(`rows ${part.first} to ${part.last} of ${bucket.name} are not closed`);
+        found.push(one);
+      }
+      const { summaries = [], ...others } = joined(found);
+      whole = others;
+      const lines: string[] = [];
+      for await (const line of linesIn(bucket, summaries)) lines.push(line);
+      return lines;
+    },
+    readRollouts: async function* () {
       yield* linesIn(bucket, (await wholeNow()).rollouts ?? []);
-    });
-  return {
-    readRollouts,
-    exportRollouts: (to) => exportRows(readRollouts(), to),
-    putMetrics: (result) =>
-      storing(`writing metrics.json of ${bucket.name}`, async () => {
-        const objects = { ...(await wholeNow()), epoch: await epoch(), groups: scene.groups };
-        const standing = await putStanding(bucket, { ...result, objects });
-        await removeOthers(bucket, standing);
-        return withoutObjects(standing) as typeof result;
-      }),
-    readMetrics: () =>
-      storing(`reading metrics.json of ${bucket.name}`, async () => {
-        const found = await readMetrics(bucket);
-        return found && withoutObjects(found);
-      }),
-    forget: () =>
-      storing(`forgetting ${bucket.name}`, async () => {
-        // First: a step that has its metrics counts as written.
-        await bucket.remove(METRICS);
-        await removeAll(bucket, '');
-      }),
-  };
-}
-
-/** Reopens a closed batch: what is written from now on counts, and nothing that was written before. */
-export async function reopenOutputs(bucket: Bucket): Promise<void> {
-  await bucket.remove(METRICS);
-  const before = await readEpoch(bucket);
-  await bucket.put(EPOCH, JSON.stringify({ epoch: randomUUID().slice(0, 8) }));
-  for (const folder of ['parts', 'groups']) await removeAll(bucket, `${folder}/${before}/`);
+    },
+    putGroups: async (places, lines) => {
+      const folder = `groups/${await epoch()}`;
+      const manifest = `${folder}/${placesOf(places)}.json`;
+      const standing = await readGroups(bucket, manifest);
+      if (standing !== null) return groupFiles(bucket, { manifest, ...standing });
+      const put = await putGroups(lines(), { bucket, folder, kinds, object_bytes });
+      const isOwn = await bucket.putOnce(manifest, JSON.stringify(put));
+      const found = isOwn ? put : await readGroups(bucket, manifest);
+      if (found === null) throw new Error(`${manifest} was there and is gone`);
+      return groupFiles(bucket, { manifest, ...found });
+    },
+    putGroupTable: async (lines) => {
+      const folder = `parts/${await epoch()}/table`;
+      const table = openObjects(bucket, { folder, kind: 'groups', object_bytes });
+      for (const line of lines) await table.add(bytesOf(line), 1);
+      groups = await table.end();
+    },
+    putMetrics: async (result) => {
+      const objects = { ...(await wholeNow()), epoch: await epoch(), groups };
+      const standing = await putStanding(bucket, { ...result, objects });
+      await removeOthers(bucket, standing);
+      return withoutObjects(standing) as typeof result;
+    },
+    readMetrics: async () => {
+      const found = await readMetrics(bucket);
+      return found && withoutObjects(found);
+    },
+    /** What is written from now on counts, and nothing that was written before. */
+    reopen: async () => {
+      await bucket.remove(METRICS);
+      const before = await readEpoch(bucket);
+      await bucket.put(EPOCH, JSON.stringify({ epoch: randomUUID().slice(0, 8) }));
+      reading = null;
+      for (const folder of ['parts', 'groups']) await removeAll(bucket, `${folder}/${before}/`);
+    },
+    forget: async () => {
+      // First: a step that has its metrics counts as written.
+      await bucket.remove(METRICS);
+      await removeAll(bucket, '');
+    },
+  });
 }
 
 function filesIn({ name }: Bucket, formats: Formats): ResultFiles {

@@ -2,14 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import type { Kind } from '../part-files.js';
 import { startOf, writing } from '../part-files.js';
-import { storing } from '../storing.js';
 import type { PartPosition, PartWriter } from '../trajectory-store.js';
-import { Objects } from './manifest.js';
-import { EXTENSIONS, OBJECT_BYTES, putRows } from './objects.js';
+import { EXTENSIONS, OBJECT_BYTES, Objects, putRows } from './objects.js';
 
 export interface PartPlace {
-  /** For messages. */
-  what: string;
   kinds: readonly Kind[];
   /** The folder of the part. */
   folder: string;
@@ -32,7 +28,7 @@ export async function findPart(bucket: Bucket, folder: string): Promise<Objects 
  * successor goes on from the one that its predecessor's heartbeat names. The part is closed when its list is put, once.
  */
 export async function openPartWriter(
-  { what, kinds, folder, bucket, object_bytes = OBJECT_BYTES }: PartPlace,
+  { kinds, folder, bucket, object_bytes = OBJECT_BYTES }: PartPlace,
   resume: PartPosition | null,
 ): Promise<PartWriter> {
   const attempt = randomUUID().slice(0, 8);
@@ -75,17 +71,15 @@ export async function openPartWriter(
     get position() {
       return position;
     },
-    write: (rollout) =>
-      storing(`writing ${what}`, async () => {
-        await files.write(rollout);
-        if (kept() >= object_bytes) await flush();
-      }),
-    close: () =>
-      storing(`closing ${what}`, async () => {
-        await flush();
-        // Who comes second has written the same rows.
-        await bucket.putOnce(`${folder}/${PART}`, JSON.stringify(objects));
-      }),
+    write: async (rollout) => {
+      await files.write(rollout);
+      if (kept() >= object_bytes) await flush();
+    },
+    close: async () => {
+      await flush();
+      // Who comes second has written the same rows.
+      await bucket.putOnce(`${folder}/${PART}`, JSON.stringify(objects));
+    },
     abandon: () => Promise.resolve(),
   };
 }

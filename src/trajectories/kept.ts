@@ -1,0 +1,99 @@
+import type { Trajectory } from '../model/journal/trajectory.js';
+import type { StoredRequest } from '../model/stream/stream-request.js';
+
+/** What a process keeps of a store in memory, up to so many bytes. */
+
+/** Values by name, the oldest first. `least`: how many stay, however large they are. */
+function createKept<T>({ max_bytes, least }: { max_bytes: number; least: number }) {
+  const kept = new Map<string, { value: T; size: number }>();
+  let bytes = 0;
+  const take = (name: string): T | null => {
+    const found = kept.get(name);
+    if (found === undefined) return null;
+    kept.delete(name);
+    bytes -= found.size;
+    return found.value;
+  };
+  return {
+    find: (name: string): T | undefined => kept.get(name)?.value,
+    take,
+    put: (name: string, { value, size }: { value: T; size: number }): void => {
+      take(name);
+      kept.set(name, { value, size });
+      bytes += size;
+      for (const oldest of kept.keys()) {
+        if (bytes <= max_bytes || kept.size <= least) break;
+        take(oldest);
+      }
+    },
+  };
+}
+
+/** A trajectory folded up to some place of one particular journal. */
+export interface Fold {
+  trajectory: Trajectory;
+  /** Bytes in a file, rows in a table. */
+  offset: number;
+  /** Distinguishes the journal from another one of the same name after a deletion: it contains a writer's random id. */
+  head: string;
+  /** Upper bound of the memory that the trajectory takes, in bytes. */
+  taken_bytes: number;
+}
+
+/**
+ * Folds of journals that this process wrote last, so that a turn does not read earlier turns again. An entry is taken
+ * out while it is in use, so two attempts never share a trajectory.
+ */
+export interface FoldCache {
+  take(journal: string): Fold | null;
+  put(journal: string, fold: Fold): void;
+}
+
+export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache {
+  const { take, put } = createKept<Fold>({ max_bytes, least: 0 });
+  return {
+    take,
+    put: (journal, fold) => {
+      put(journal, { value: fold, size: fold.taken_bytes });
+    },
+  };
+}
+
+/** Distinguishes a request from another one of the same name after a deletion, and gives its size. */
+export interface FoundRequest {
+  identity: string;
+  size: number;
+}
+
+/**
+ * Reads the requests of batches, each once: every rollout of a batch needs it, and parsing one with inline samples
+ * takes milliseconds. A request is put once and never changed, so a different one was put after a deletion. The latest
+ * stays however large it is.
+ */
+export function createRequestReader({
+  max_bytes,
+  find,
+  read,
+}: {
+  max_bytes: number;
+  /** null if there is none. */
+  find: (batch: string) => FoundRequest | null | Promise<FoundRequest | null>;
+  read: (batch: string) => Promise<StoredRequest | null>;
+}): (batch: string) => Promise<StoredRequest | null> {
+  const kept = createKept<{ identity: string; request: Promise<StoredRequest | null> }>({
+    max_bytes,
+    least: 1,
+  });
+  return async (batch) => {
+    const found = await find(batch);
+    if (found === null) return null;
+    const known = kept.find(batch);
+    if (known?.identity === found.identity) return await known.request;
+    const request = read(batch);
+    kept.put(batch, { value: { identity: found.identity, request }, size: found.size });
+    request.catch(() => {
+      if (kept.find(batch)?.request === request) kept.take(batch);
+    });
+    return await request;
+  };
+}
