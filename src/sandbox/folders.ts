@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { chown, lstat, mkdir, mkdtemp, readdir, rmdir } from 'node:fs/promises';
+import { chown, lstat, mkdtemp, readdir, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { describeError } from '../platform/errors.js';
-import { spawned } from '../platform/process/spawned.js';
+import { isMissing } from '../platform/files.js';
+import { runCommand } from '../platform/process/run-command.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
 
@@ -107,30 +105,19 @@ async function claimFolder(has_own_uid: boolean): Promise<Claim> {
   throw new Error(`no user id is free: remove old folders ${prefix()}*`);
 }
 
-/**
- * null: a sandbox has this id. A name that another user has taken claims nothing, whoever takes all of them: then the
- * folder has a longer name.
- */
+/** null: a sandbox has this id. Names that another user has taken claim nothing. */
 async function folderOf(uid: number): Promise<string | null> {
-  const name = `${prefix()}${uid}`;
-  const folder = await mkdir(name, { mode: 0o700 }).then(
-    () => name,
-    async () => ((await isOfOthers(name)) ? await mkdtemp(`${name}${LONGER}`) : null),
-  );
-  if (folder === null) return null;
+  const start = `${prefix()}${uid}x`;
+  const folder = await mkdtemp(start);
   // Made first and looked then: of two workers that claim the same id, one at least sees the other.
-  for (const other of await readdir(tmpdir())) {
-    const path_of_other = path.join(tmpdir(), other);
-    const isOfId = path_of_other === name || path_of_other.startsWith(`${name}${LONGER}`);
-    if (!isOfId || path_of_other === folder || (await isOfOthers(path_of_other))) continue;
+  for (const name of await readdir(tmpdir())) {
+    const other = path.join(tmpdir(), name);
+    if (!other.startsWith(start) || other === folder || (await isOfOthers(other))) continue;
     await rmdir(folder);
     return null;
   }
   return folder;
 }
-
-/** Between an id and what is random. */
-const LONGER = 'x';
 
 /** false also for what has just been removed. */
 async function isOfOthers(name: string): Promise<boolean> {
@@ -158,32 +145,18 @@ const Said = z.object({ left: z.string().nullable() });
 /** null once it is gone, else why not. Under root its owner removes it, because code wrote its content. */
 async function remove(folder: string, { python, modules }: Program): Promise<string | null> {
   // Usually the guard has removed it, or failed only because the folder above belongs to someone else.
-  const isGone = await rmdir(folder).then(
-    () => true,
-    (error: unknown) => error instanceof Error && 'code' in error && error.code === 'ENOENT',
-  );
-  if (isGone) return null;
+  const isGone = (): Promise<boolean> => rmdir(folder).then(() => true, isMissing);
+  if (await isGone()) return null;
   const { uid } = await lstat(folder);
-  const is_confined = process.platform === 'linux';
-  const child = await spawned(
-    spawn(python.executable, ['-I', '-c', BOOTSTRAP], {
-      ...{ cwd: '/', env: { LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'ignore'] },
-      ...{ timeout: REMOVE_MS, killSignal: 'SIGKILL' },
-      ...(isRoot() ? { uid, gid: uid } : {}),
-    }),
-  );
-  const ended = once(child, 'close') as Promise<[number | null, string | null]>;
-  child.stdin.on('error', () => undefined);
-  const hello = { modules, main: 'removal', folder, confined: is_confined };
-  child.stdin.end(`${JSON.stringify(hello)}\n`);
-  const [said, [code, signal]] = await Promise.all([text(child.stdout), ended]);
-  await rmdir(folder).catch(() => undefined);
-  const isThere = await lstat(folder).then(
-    () => true,
-    () => false,
-  );
-  if (!isThere) return null;
-  return answerOf(said) ?? `what removes it ended with ${signal ?? code ?? 'nothing'}`;
+  const hello = { modules, main: 'removal', folder, confined: process.platform === 'linux' };
+  const { stdout, problem } = await runCommand({
+    ...{ command: python.executable, args: ['-I', '-c', BOOTSTRAP] },
+    ...{ cwd: '/', env: { LANG: 'C.UTF-8' }, input: `${JSON.stringify(hello)}\n` },
+    ...(isRoot() && { user: { uid, gid: uid } }),
+    timeoutMs: REMOVE_MS,
+  });
+  if (await isGone()) return null;
+  return answerOf(stdout) ?? `what removes it: ${problem || 'it says nothing'}`;
 }
 
 function answerOf(said: string): string | null {

@@ -1,10 +1,10 @@
-import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
 import type { Folders } from './folders.js';
 import { isRoot, randomUid } from './folders.js';
 import type { Python } from './python.js';
 import { BOOTSTRAP } from './python.js';
 import type { Limits } from './limits.js';
+import { findProgram } from './programs/find-program.js';
 
 /** How an interpreter is started, level by level, from the strongest. */
 
@@ -146,16 +146,14 @@ export function meaningOf(level: Level): string {
 }
 
 /** On the worker's PATH, which differs from the interpreter's. */
-export async function findBubblewrap(): Promise<string | null> {
-  for (const folder of (process.env['PATH'] ?? '')
+export const findBubblewrap = (): Promise<string | null> =>
+  findProgram('bwrap', {
+    PATH: absoluteIn(process.env['PATH'] ?? ''),
+    folder: '/',
+  });
+
+const absoluteIn = (folders: string): string =>
+  folders
     .split(path.delimiter)
-    .filter((name) => path.isAbsolute(name))) {
-    const file = path.join(folder, 'bwrap');
-    const isThere = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return file;
-  }
-  return null;
-}
+    .filter((name) => path.isAbsolute(name))
+    .join(path.delimiter);

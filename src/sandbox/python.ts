@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { z } from 'zod';
 import { describeError } from '../platform/errors.js';
+import { runCommand } from '../platform/process/run-command.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
 /** The interpreters of this machine, and the program that they run. */
@@ -45,10 +44,9 @@ export async function findPythons(
 }
 
 async function describePython(command: string): Promise<Python> {
-  const { stdout } = await promisify(execFile)(command, ['-I', '-c', DESCRIBE], {
-    timeout: LOOK_MS,
-    cwd: '/',
-  });
+  const args = ['-I', '-c', DESCRIBE];
+  const { ok, stdout, problem } = await runCommand({ command, args, cwd: '/', timeoutMs: LOOK_MS });
+  if (!ok) throw new Error(problem);
   const python = Python.parse(JSON.parse(stdout));
   const [major, minor] = python.version;
   if (major !== 3 || minor < OLDEST) {

@@ -66,19 +66,25 @@ export interface PollerServer {
 }
 
 /** The last sign of life of a worker on this queue; null: none is known. */
-export const lastSign = async (
-  server: PollerServer,
-  queue: TaskQueue & { namespace: string },
-): Promise<Sign | null> => signOf(await workersOf(server, queue), commonMs());
+export const lastSign = async (server: PollerServer, queue: AskedQueue): Promise<Sign | null> =>
+  signOf(await workersOf(server, queue), commonMs());
 
-async function workersOf(
-  server: PollerServer,
-  { namespace, name, type }: TaskQueue & { namespace: string },
-): Promise<Workers> {
-  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
+interface AskedQueue extends TaskQueue {
+  namespace: string;
+}
+type Describing = Pick<PollerServer, 'describeTaskQueue'>;
+
+const described = (
+  server: Describing,
+  { namespace, name, type, ...more }: AskedQueue & { reportStats?: true },
+) =>
+  server.describeTaskQueue({ namespace, taskQueue: { name }, taskQueueType: TYPES[type], ...more });
+
+async function workersOf(server: PollerServer, queue: AskedQueue): Promise<Workers> {
+  const { namespace, name } = queue;
   const query = runningOn([name]);
   const [{ pollers }, { workersInfo }] = await Promise.all([
-    server.describeTaskQueue(question),
+    described(server, queue),
     // An older server has no such call. The poll is the only sign there.
     server.listWorkers({ namespace, query, pageSize: 1000 }).catch(() => ({ workersInfo: [] })),
   ]);
@@ -128,22 +134,12 @@ export async function reportsOf(
 }
 
 /** The processes that have asked for tasks of a queue lately; those that have ended are among them for minutes. */
-export async function askersOf(
-  server: Pick<PollerServer, 'describeTaskQueue'>,
-  { namespace, name, type }: TaskQueue & { namespace: string },
-): Promise<string[]> {
-  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
-  const { pollers } = await server.describeTaskQueue(question);
-  return pollers.map((one) => processOf(ofPoller(one)));
-}
+export const askersOf = async (server: Describing, queue: AskedQueue): Promise<string[]> =>
+  (await described(server, queue)).pollers.map((one) => processOf(ofPoller(one)));
 
 /** How many tasks of this queue wait for a worker, about; null: the server does not say. */
-export async function backlogOf(
-  server: Pick<PollerServer, 'describeTaskQueue'>,
-  { namespace, name, type }: TaskQueue & { namespace: string },
-): Promise<number | null> {
-  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
-  const { stats } = await server.describeTaskQueue({ ...question, reportStats: true });
+export async function backlogOf(server: Describing, queue: AskedQueue): Promise<number | null> {
+  const { stats } = await described(server, { ...queue, reportStats: true });
   return stats ? Number(stats.approximateBacklogCount ?? 0) : null;
 }
 
@@ -159,7 +155,7 @@ export interface LivingWorker {
 /** Those of a queue. Where workers report, one that only asked has stopped, or is of an older release. */
 export async function livingWorkers(
   server: PollerServer,
-  queue: TaskQueue & { namespace: string },
+  queue: AskedQueue,
 ): Promise<LivingWorker[]> {
   const { pollers, reporters } = await workersOf(server, queue);
   const now = commonMs();
@@ -261,11 +257,10 @@ export function processOf(identity: string): string {
 
 /** The generation services of a queue's workers; null: none runs, or one does not say what it has. */
 export async function servicesOf(
-  server: Pick<PollerServer, 'describeTaskQueue'>,
-  { namespace, name }: { namespace: string; name: string },
+  server: Describing,
+  queue: { namespace: string; name: string },
 ): Promise<string[] | null> {
-  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES.workflow };
-  const { pollers } = await server.describeTaskQueue(question);
+  const { pollers } = await described(server, { ...queue, type: 'workflow' });
   const served = pollers.map(({ identity }) => identity?.split(SERVES)[1]);
   if (served.length === 0 || served.includes(undefined)) return null;
   const names = served.flatMap((one) => (one ?? '').split(',')).filter((one) => one !== '');

@@ -10,6 +10,7 @@ import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
+import { onceItSucceeds } from '../platform/waits/shared.js';
 import { OPEN_IN_SEARCHES, isRunning } from '../temporal/workflow-status.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
@@ -44,7 +45,8 @@ export function createDependencies(
   return {
     ...temporal,
     store: parts.store,
-    storeId: remembered(() => parts.store.storeId()),
+    // Every call to an environment needs it, and it never changes.
+    storeId: onceItSucceeds(() => parts.store.storeId()),
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
     policy: (name) => policyOf(name, { parts, temporal }),
@@ -68,12 +70,6 @@ export function createDependencies(
     },
     unlisted,
   };
-}
-
-/** Every call to an environment needs it, and it never changes. */
-function remembered<T>(ask: () => Promise<T>): () => Promise<T> {
-  let known: T | undefined;
-  return async () => (known ??= await ask());
 }
 
 function policyOf(

@@ -1,5 +1,6 @@
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
+import { onceItSucceeds } from '../../platform/waits/shared.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { createFolders } from '../../sandbox/folders.js';
 import type { Interpreter } from '../../sandbox/snippets/interpreter.js';
@@ -38,17 +39,7 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
   const { settings } = options;
   const limits = limitsOf(settings);
   const watcher = createWatcher();
-  let choosing: Promise<Chosen> | null = null;
-  const chosen = async (): Promise<Chosen> => {
-    choosing ??= choose(options, { limits, watcher });
-    try {
-      return await choosing;
-    } catch (error) {
-      // A later attempt may find what was installed meanwhile.
-      choosing = null;
-      throw error;
-    }
-  };
+  const chosen = onceItSucceeds(() => choose(options, { limits, watcher }));
   const sandboxes = createSandboxes({
     start: async (session, signal) => {
       const { level, start } = await chosen();

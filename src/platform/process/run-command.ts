@@ -6,6 +6,10 @@ export interface Command {
   args: readonly string[];
   cwd?: string;
   env?: NodeJS.ProcessEnv;
+  /** Default: this process's. */
+  user?: { uid: number; gid: number };
+  /** Its standard input; it is empty if there is none. */
+  input?: string;
   timeoutMs: number;
 }
 
@@ -14,6 +18,8 @@ export interface CommandOutcome {
   ok: boolean;
   /** The end of its output, stdout and stderr interleaved, at most 16 kB. */
   output: string;
+  /** The end of stdout alone, likewise. */
+  stdout: string;
   /** Why it failed, for people: "exit code 1", "`go` was not found", "no end within 20 s". Empty if it succeeded. */
   problem: string;
 }
@@ -26,11 +32,16 @@ export function runCommand({
   args,
   cwd,
   env,
+  user,
+  input,
   timeoutMs,
 }: Command): Promise<CommandOutcome> {
   return new Promise((resolve) => {
-    let output = '';
-    const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    let [output, stdout] = ['', ''];
+    const stdin = input === undefined ? 'ignore' : 'pipe';
+    const child = spawn(command, args, { cwd, env, ...user, stdio: [stdin, 'pipe', 'pipe'] });
+    child.stdin?.on('error', () => undefined);
+    child.stdin?.end(input);
     let late = false;
     const timer = setTimeout(() => {
       late = true;
@@ -38,13 +49,15 @@ export function runCommand({
     }, timeoutMs);
     const settle = (problem: string): void => {
       clearTimeout(timer);
-      resolve({ ok: problem === '', output, problem });
+      resolve({ ok: problem === '', output, stdout, problem });
     };
-    const keep = (data: Buffer): void => {
+    child.stdout?.on('data', (data: Buffer) => {
       output = (output + data.toString()).slice(-KEPT);
-    };
-    child.stdout.on('data', keep);
-    child.stderr.on('data', keep);
+      stdout = (stdout + data.toString()).slice(-KEPT);
+    });
+    child.stderr?.on('data', (data: Buffer) => {
+      output = (output + data.toString()).slice(-KEPT);
+    });
     child.on('error', (error: NodeJS.ErrnoException) => {
       settle(error.code === 'ENOENT' ? `\`${command}\` was not found` : error.message);
     });

@@ -49,15 +49,14 @@ const has = (env: NodeJS.ProcessEnv, name: string): boolean =>
 
 /** The client that is given it asks again some minutes before they end. */
 export function clusterCredentials(env: NodeJS.ProcessEnv): Provider {
-  let opened: Promise<Provider> | null = null;
   return async (asked) => {
     const place = PLACES.find(({ isThere }) => isThere(env));
     if (place === undefined) throw new Error(`no credentials: expected ${NAMES}, got none of them`);
     try {
-      const provider = await (opened ??= place.open());
-      return await provider(asked);
+      return await (
+        await place.open()
+      )(asked);
     } catch (error) {
-      opened = null;
       throw new Error(`no credentials from ${place.name}: ${describeError(error)}`, {
         cause: error,
       });

@@ -19,3 +19,15 @@ export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
     return next;
   };
 }
+
+/** Asks once and keeps the answer. After a failure it asks again: what was missing may be there by then. */
+export function onceItSucceeds<Asked extends unknown[], T>(
+  ask: (...asked: Asked) => Promise<T>,
+): (...asked: Asked) => Promise<T> {
+  let kept: Promise<T> | null = null;
+  return (...asked) =>
+    (kept ??= ask(...asked).catch((error: unknown) => {
+      kept = null;
+      throw error;
+    }));
+}

@@ -17,6 +17,24 @@ export interface Confinement {
   close: () => Promise<void>;
 }
 
+/** What is open, so that all of it can be ended. */
+export function keepOpen() {
+  const open = new Set<Confined>();
+  return {
+    add: (life: Confined): Confined => {
+      open.add(life);
+      const remove = async (): Promise<void> => {
+        await life.remove();
+        open.delete(life);
+      };
+      return { ...life, remove };
+    },
+    close: async (): Promise<void> => {
+      await Promise.all([...open].map(({ remove }) => remove()));
+    },
+  };
+}
+
 /** By `createConfinement` of one environment. */
 export interface ConfinementOptions {
   /** Its key under `environments`, for messages. */

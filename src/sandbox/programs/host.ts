@@ -1,8 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { describeError } from '../../platform/errors.js';
-import { spawned } from '../../platform/process/spawned.js';
+import { runCommand } from '../../platform/process/run-command.js';
 import { isRoot, randomUid } from '../folders.js';
 import type { Python } from '../python.js';
 import { findPythons } from '../python.js';
@@ -28,19 +25,11 @@ const TRY_MS = 20_000;
 async function problemOf({ executable }: Python): Promise<string | null> {
   if (!isRoot()) return null;
   const uid = randomUid();
-  const child = spawn(executable, ['-I', '-c', 'pass'], {
-    ...{ uid, gid: uid, cwd: '/', env: {}, stdio: 'ignore' },
+  const { ok, problem } = await runCommand({
+    ...{ command: executable, args: ['-I', '-c', 'pass'], cwd: '/', env: {} },
+    ...{ user: { uid, gid: uid }, timeoutMs: TRY_MS },
   });
-  // The option `timeout` waits on where the program cannot be started.
-  const late = setTimeout(() => child.kill('SIGKILL'), TRY_MS);
-  try {
-    const [code] = (await once(await spawned(child), 'exit')) as [number | null];
-    return code === 0 ? null : `it ended with ${code ?? 'a signal'} as another user`;
-  } catch (error) {
-    return describeError(error);
-  } finally {
-    clearTimeout(late);
-  }
+  return ok ? null : `${problem} as another user`;
 }
 
 /** One line each. */

@@ -1,10 +1,12 @@
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
+import { onceItSucceeds } from '../../platform/waits/shared.js';
 import { createFolders } from '../folders.js';
 import { readProgram } from '../python.js';
 import type { Watcher } from '../watch/watcher.js';
 import { createWatcher } from '../watch/watcher.js';
-import type { Confined, Confinement, ConfinementOptions } from './confinement.js';
+import type { Confinement, ConfinementOptions } from './confinement.js';
+import { keepOpen } from './confinement.js';
 import { linesOf, pythonHere, remedyFor } from './host.js';
 import { openLife } from './life.js';
 import { problemOf, problemOfHidden, variablesWith } from './view.js';
@@ -14,7 +16,7 @@ import { problemOf, problemOfHidden, variablesWith } from './view.js';
 export function createPrograms(options: ConfinementOptions): Confinement {
   const { name } = options;
   const watcher = createWatcher();
-  const open = new Set<Confined>();
+  const open = keepOpen();
   const opener = createOpener(options, watcher);
   return {
     health: async (signal) => {
@@ -23,8 +25,7 @@ export function createPrograms(options: ConfinementOptions): Confinement {
     open: async ({ signal }) => {
       const start = await opener(signal);
       const life = await start(signal);
-      open.add(life);
-      return {
+      return open.add({
         ...life,
         start: (command) =>
           life.start(command).catch((error: unknown) => {
@@ -32,14 +33,10 @@ export function createPrograms(options: ConfinementOptions): Confinement {
               ? unavailable(name, error)
               : rejected(notStarted(name, error), error);
           }),
-        remove: async () => {
-          await life.remove();
-          open.delete(life);
-        },
-      };
+      });
     },
     close: async () => {
-      await Promise.all([...open].map(({ remove }) => remove()));
+      await open.close();
       await watcher.close();
     },
   };
@@ -83,16 +80,7 @@ function createOpener(
       throw error instanceof Fault ? error : unavailable(name, error);
     }
   };
-  let trying: Promise<Open> | null = null;
-  return async (signal) => {
-    trying ??= tryOut(signal);
-    try {
-      return await trying;
-    } catch (error) {
-      trying = null;
-      throw error;
-    }
-  };
+  return onceItSucceeds(tryOut);
 }
 
 const rejected = (message: string, cause?: unknown): Fault =>

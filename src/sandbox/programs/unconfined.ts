@@ -12,12 +12,14 @@ import type {
   Part,
   RunningCommand,
 } from './confinement.js';
+import { keepOpen } from './confinement.js';
 import { findProgram } from './find-program.js';
 import { abandoned, endStraysOf, own, prefix, removed } from './strays.js';
 import { spawn } from 'node:child_process';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { spawned } from '../../platform/process/spawned.js';
 import { within } from '../../platform/waits/abort.js';
+import { onceItSucceeds, shared } from '../../platform/waits/shared.js';
 import { createOutput } from './output.js';
 
 /**
@@ -31,24 +33,10 @@ export function createUnconfined({
   report(
     'programs run with nothing around them (sandbox: none): they may do whatever this worker may',
   );
-  const open = new Set<Confined>();
-  let looked: Promise<Python> | null = null;
-  /** Once; again after a failure, for a Python may be installed meanwhile. */
-  const pythonHere = async (): Promise<Python> => {
-    looked ??= look(name);
-    try {
-      return await looked;
-    } catch (error) {
-      looked = null;
-      throw error;
-    }
-  };
-  let sweeping: Promise<void> | null = null;
+  const open = keepOpen();
+  const pythonHere = onceItSucceeds(() => look(name));
   /** What another worker has left may be of the rollout that begins again here. */
-  const swept = (): Promise<void> =>
-    (sweeping ??= sweep(report).finally(() => {
-      sweeping = null;
-    }));
+  const swept = shared(() => sweep(report));
   return {
     health: async () => {
       await pythonHere();
@@ -56,19 +44,9 @@ export function createUnconfined({
     open: async () => {
       const python = await pythonHere();
       await swept();
-      const confined = await openLife({ python, name, report });
-      open.add(confined);
-      return {
-        ...confined,
-        remove: async () => {
-          await confined.remove();
-          open.delete(confined);
-        },
-      };
+      return open.add(await openLife({ python, name, report }));
     },
-    close: async () => {
-      await Promise.all([...open].map(({ remove }) => remove()));
-    },
+    close: open.close,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { createLineCutter } from '../../platform/lines.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import { utf8Text } from '../../platform/utf8-text.js';
 
@@ -19,7 +20,7 @@ const MAX_LINES = 100;
 
 /** `bound`: bytes. */
 export function readLines(stream: Readable, bound: number): LineReader {
-  let pending: Buffer[] = [];
+  let cutter = createLineCutter();
   let lines: unknown[] = [];
   let [bytes, count] = [0, 0];
   let ended = false;
@@ -33,29 +34,22 @@ export function readLines(stream: Readable, bound: number): LineReader {
   };
   const end = (): void => {
     ended = true;
-    pending = [];
+    cutter = createLineCutter();
     wake();
   };
   stream.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
     if (ended) return;
-    if (bytes > bound) {
-      end();
-      return;
-    }
-    let rest = chunk;
-    for (let newline = rest.indexOf(10); newline !== -1; newline = rest.indexOf(10)) {
-      if (++count > MAX_LINES) {
-        end();
-        return;
-      }
-      const line = parse(Buffer.concat([...pending, rest.subarray(0, newline)]));
-      if (line !== null) lines.push(line);
-      pending = [];
-      rest = rest.subarray(newline + 1);
-    }
-    if (rest.length > 0) pending.push(rest);
-    wake();
+    bytes += chunk.length;
+    const found = bytes > bound ? [] : cutter.cut(chunk);
+    count += found.length;
+    lines.push(
+      ...found
+        .slice(0, MAX_LINES)
+        .map(parse)
+        .filter((line) => line !== null),
+    );
+    if (bytes > bound || count > MAX_LINES) end();
+    else wake();
   });
   stream.once('close', end);
 
@@ -67,7 +61,7 @@ export function readLines(stream: Readable, bound: number): LineReader {
       }),
     reset: () => {
       lines = [];
-      pending = [];
+      cutter = createLineCutter();
       [bytes, count] = [0, 0];
     },
     end,

@@ -2,6 +2,7 @@ import {
   batchType,
   bool,
   Column,
+  columnFromArray,
   Endianness,
   field,
   float32,
@@ -15,12 +16,11 @@ import {
   utf8,
   Version,
 } from '@uwdata/flechette';
-import type { ArrowRow, ArrowType, ColumnName } from '../../model/results/arrow/columns.js';
+import type { ArrowRow, ArrowType } from '../../model/results/arrow/columns.js';
 import { ARROW_COLUMNS } from '../../model/results/arrow/columns.js';
 
 /**
- * rollouts.arrow in pieces: an Arrow IPC stream is its schema, record batches, and an end marker. Buffers are made here
- * from the rows' own arrays; the library frames them.
+ * rollouts.arrow in pieces: an Arrow IPC stream is its schema, record batches, and an end marker.
  */
 
 type DataType = ReturnType<typeof int32>;
@@ -51,111 +51,60 @@ const SCHEMA = {
 export const END = Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
 
 /** What begins a stream. */
-export const HEAD = streamOf([]).subarray(0, -END.length);
+export const HEAD = streamOf(SCHEMA.fields.map(({ type }) => new Column([], type))).subarray(
+  0,
+  -END.length,
+);
 
 /** The bytes of one record batch. */
 export const recordBatch = (rows: readonly ArrowRow[]): Buffer =>
-  streamOf(ARROW_COLUMNS.map(({ name, type }) => batchOf({ name, type }, rows))).subarray(
-    HEAD.length,
-    -END.length,
-  );
+  streamOf(
+    ARROW_COLUMNS.map(({ name, type }) =>
+      columnOf(
+        type,
+        rows.map((row) => row[name]),
+      ),
+    ),
+  ).subarray(HEAD.length, -END.length);
 
-function streamOf(batches: readonly unknown[]): Buffer {
-  const columns = SCHEMA.fields.map(
-    ({ type }, at) => new Column(batches.length === 0 ? [] : [batches[at] as never], type),
-  );
-  const bytes = tableToIPC(new Table(SCHEMA, columns), { format: 'stream' });
+function streamOf(columns: readonly Column<unknown>[]): Buffer {
+  const bytes = tableToIPC(new Table(SCHEMA, [...columns]), { format: 'stream' });
   if (bytes === null) throw new Error('expected the bytes of an Arrow stream, got none');
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-interface Buffers {
-  length: number;
-  validity?: Uint8Array;
-  nullCount?: number;
-  offsets?: Int32Array | BigInt64Array;
-  values?: ArrayBufferView;
-  children?: unknown[];
-}
-
-/** A column of a record batch. */
-function batchOf(
-  { name, type }: { name: ColumnName; type: ArrowType },
-  rows: readonly ArrowRow[],
-): unknown {
-  const values = rows.map((row) => row[name]);
-  const buffers = buffersOf(type, values);
-  return madeOf(TYPES[type], { length: rows.length, ...buffers });
-}
-
-function madeOf(type: DataType, buffers: Buffers): unknown {
-  const Batch = batchType(type) as new (of: object) => unknown;
-  const { validity = EMPTY, nullCount = 0, ...others } = buffers;
-  return new Batch({ type, validity, nullCount, ...others });
-}
-
-const EMPTY = new Uint8Array();
-
-function buffersOf(type: ArrowType, values: readonly unknown[]): Omit<Buffers, 'length'> {
+/** Lists are copied whole: the library would take their numbers one by one. */
+function columnOf(type: ArrowType, values: readonly unknown[]): Column<unknown> {
   switch (type) {
-    case 'utf8':
-      return textBuffers(values as string[], (ends) => Int32Array.from(ends));
-    case 'large_utf8':
-      return textBuffers(values as string[], (ends) => BigInt64Array.from(ends.map(BigInt)));
-    case 'bool':
-      return { values: bitsOf(values as boolean[]) };
-    case 'int32':
-      return { values: Int32Array.from(values as number[]), ...validityOf(values) };
-    case 'float32':
-      return { values: Float32Array.from(values as number[]) };
-    case 'float64':
-      return { values: Float64Array.from(values as number[]) };
     case 'list<int32>':
-      return listBuffers(int32(), { lists: values as Int32Array[], into: Int32Array });
+      return listColumn(TYPES[type], { lists: values as Int32Array[], into: Int32Array });
     case 'list<uint8>':
-      return listBuffers(uint8(), { lists: values as Uint8Array[], into: Uint8Array });
+      return listColumn(TYPES[type], { lists: values as Uint8Array[], into: Uint8Array });
     case 'list<float32>':
-      return listBuffers(float32(), { lists: values as Float32Array[], into: Float32Array });
+      return listColumn(TYPES[type], { lists: values as Float32Array[], into: Float32Array });
+    default:
+      return columnFromArray([...values], TYPES[type]);
   }
-}
-
-const endsOf = (parts: readonly { length: number }[]): number[] => {
-  let end = 0;
-  return [0, ...parts.map(({ length }) => (end += length))];
-};
-
-function textBuffers(
-  texts: readonly string[],
-  offsetsOf: (ends: number[]) => Int32Array | BigInt64Array,
-): Omit<Buffers, 'length'> {
-  const bytes = texts.map((text) => Buffer.from(text));
-  return { offsets: offsetsOf(endsOf(bytes)), values: Buffer.concat(bytes) };
 }
 
 type Numbers = Int32Array | Uint8Array | Float32Array;
 
-function listBuffers(
-  type: unknown,
+function listColumn(
+  type: DataType,
   { lists, into }: { lists: readonly Numbers[]; into: new (length: number) => Numbers },
-): Omit<Buffers, 'length'> {
-  const ends = endsOf(lists);
-  const values = new into(ends.at(-1) ?? 0);
-  for (const [at, one] of lists.entries()) values.set(one, ends[at] ?? 0);
-  const child = madeOf(type as DataType, { length: values.length, values });
-  return { offsets: Int32Array.from(ends), children: [child] };
+): Column<unknown> {
+  const offsets = new Int32Array(lists.length + 1);
+  for (const [at, { length }] of lists.entries()) offsets[at + 1] = (offsets[at] ?? 0) + length;
+  const values = new into(offsets.at(-1) ?? 0);
+  for (const [at, one] of lists.entries()) values.set(one, offsets[at] ?? 0);
+  const [item] = (type as unknown as { children: { type: DataType }[] }).children;
+  const child = madeOf(item?.type ?? type, { length: values.length, values });
+  return new Column([madeOf(type, { length: lists.length, offsets, children: [child] }) as never]);
 }
 
-/** One bit a value, the first one lowest. */
-function bitsOf(values: readonly boolean[]): Uint8Array {
-  const bits = new Uint8Array(Math.ceil(values.length / 8));
-  for (const [at, value] of values.entries())
-    if (value) bits[at >> 3] = (bits[at >> 3] ?? 0) | (1 << (at & 7));
-  return bits;
-}
+const EMPTY = new Uint8Array();
 
-/** Without nulls there is none. */
-function validityOf(values: readonly unknown[]): Pick<Buffers, 'validity' | 'nullCount'> {
-  const nullCount = values.filter((value) => value === null).length;
-  if (nullCount === 0) return {};
-  return { validity: bitsOf(values.map((value) => value !== null)), nullCount };
+function madeOf(type: DataType, buffers: object): unknown {
+  const Batch = batchType(type) as new (of: object) => unknown;
+  return new Batch({ type, validity: EMPTY, nullCount: 0, ...buffers });
 }
