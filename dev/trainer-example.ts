@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
-import { pythonInstall, type PythonInstall } from '../src/platform/python-install.js';
+import { pythonInstall, type PythonInstall } from '../src/platform/python-setup.js';
 
 /** The Python packages `durable_rollouts` and `rollout_environment`. */
 export const PYTHON_PACKAGES = path.join(PROJECT_ROOT, 'python');

@@ -3,12 +3,14 @@ import { link, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProcessIdentity } from './process/identity.js';
-import { identify, isAlive } from './process/identity.js';
+import { areNeighbours, identify, isAlive, runOf } from './process/identity.js';
 import { readWhole } from './regular-file.js';
 
 /** The process that has a claim, as the claim's file names it. */
 export interface Claimant extends ProcessIdentity {
   host: string;
+  /** Of its process, as `runOf` says it. */
+  run: string | null;
   /** Makes each claim's text unique. */
   token: string;
 }
@@ -28,6 +30,12 @@ export async function claimantOf(file: string): Promise<Claimant | null> {
   return text === null || (await isStale(text)) ? null : parse(text);
 }
 
+/** Whether the process that has claimed `file` has ended; false where there is no claim, or nobody can tell. */
+export async function isAbandoned(file: string): Promise<boolean> {
+  const text = await readClaim(file);
+  return text !== null && parse(text) !== null && (await isStale(text));
+}
+
 const ROUNDS = 50;
 const AGAIN_MS = 20;
 
@@ -38,7 +46,8 @@ const AGAIN_MS = 20;
  */
 export async function claimFile(file: string): Promise<Claim> {
   const token = randomUUID();
-  const mine: Claimant = { ...(await identify(process.pid)), host: hostname(), token };
+  const own = await identify(process.pid);
+  const mine: Claimant = { ...own, host: hostname(), run: await runOf(own), token };
   const text = JSON.stringify(mine);
   // The claim gets its final name only after it is written, so no reader sees half of it.
   const draft = `${file}.${token.slice(0, 8)}`;
@@ -109,23 +118,29 @@ async function isLinked(draft: string, file: string): Promise<boolean> {
   }
 }
 
-const UNREADABLE: Claimant = { pid: 0, command: '', started: null, host: hostname(), token: '' };
+const UNREADABLE: Claimant = {
+  ...{ pid: 0, command: '', started: null, host: hostname(), run: null, token: '' },
+};
 
 function parse(text: string): Claimant | null {
   try {
     const value = JSON.parse(text) as Partial<Record<keyof Claimant, unknown>> | null;
-    const { pid, command, started = null, host, token = '' } = value ?? {};
+    const { pid, command, started, host, run, token = '' } = value ?? {};
     if (typeof pid !== 'number' || typeof command !== 'string' || typeof host !== 'string')
       return null;
-    return { pid, command, started: startOf(started), host, token: String(token) };
+    return { pid, command, started: textIn(started), host, run: textIn(run), token: String(token) };
   } catch {
     return null;
   }
 }
 
-const startOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+const textIn = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 async function isStale(text: string): Promise<boolean> {
   const claimant = parse(text);
-  return claimant === null || (claimant.host === hostname() && !(await isAlive(claimant)));
+  if (claimant === null) return true;
+  if (claimant.host !== hostname() || (await isAlive(claimant))) return false;
+  // A container of this host may see none of another one's processes.
+  const own = await runOf(await identify(process.pid));
+  return claimant.run === null || own === null || areNeighbours(claimant.run, own);
 }

@@ -55,32 +55,43 @@ export const writeLines: Write = async (handle, lines) => {
 
 /** Writes the valid rollouts of these lines as an Arrow stream, and returns how many there are. */
 export const writeSequences: Write = async (handle, lines) => {
-  const pack = packing(async (batch) => {
-    await handle.writeFile(batch);
-  });
   await handle.writeFile(HEAD);
+  const count = await packLines(lines, { put: (batch) => handle.writeFile(batch) });
+  await handle.writeFile(END);
+  return count;
+};
+
+/** Packs the valid rollouts of these lines into record batches, and returns how many there are. */
+export async function packLines(
+  lines: Lines,
+  {
+    put,
+    take,
+  }: {
+    put: (batch: Buffer, rows: number) => Promise<void>;
+    /** Takes each line first. */
+    take?: (line: string) => Promise<void>;
+  },
+): Promise<number> {
+  const pack = packing(put);
   let [count, number] = [0, 0];
   for await (const line of lines) {
     number += 1;
-    const rows = whatIsIn(line, number);
+    await take?.(line);
+    const rows = sequencesIn(line, number);
     if (rows === null) continue;
     count += 1;
     await pack.add(rows);
   }
   await pack.flush();
-  await handle.writeFile(END);
   return count;
-};
-
-/** The sequences of a line of results; null: it is a failure. */
-export function sequencesOf(line: string): readonly ArrowRow[] | null {
-  const row = readJson(line, IN_ROWS) as Row;
-  return row.failure === undefined ? arrowRows(row) : null;
 }
 
-function whatIsIn(line: string, number: number): ReturnType<typeof sequencesOf> {
+/** The sequences of a line of results; null: it is a failure. */
+function sequencesIn(line: string, number: number): readonly ArrowRow[] | null {
   try {
-    return sequencesOf(line);
+    const row = readJson(line, IN_ROWS) as Row;
+    return row.failure === undefined ? arrowRows(row) : null;
   } catch (cause) {
     throw new Error(`line ${number}: expected a row, got another text: ${whyNoJson(line, cause)}`, {
       cause,

@@ -4,7 +4,6 @@ import type { Formats } from '../model/results/arrow/formats.js';
 import type { ArrowRow } from '../model/results/arrow/columns.js';
 import type { Glance } from '../model/journal/glance.js';
 import type { Entry, JournalLine, LineOf } from '../model/journal.js';
-import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
 import type { GroupFiles } from '../model/workflow-safe/groups.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
@@ -140,21 +139,9 @@ export interface Fact {
   text: string;
 }
 
-/** The attempt that claims a journal. */
-export interface Claimant {
-  activity: string;
-  /** Default 1, the first. */
-  attempt?: number;
-  reopen?: boolean;
-  /** Seconds before it in which no attempt of its task gave a sign. */
-  lost_s?: number;
-  /** Changed while the rollout runs; they apply from this claim on. */
-  limits?: TurnLimits;
-  /** For a replacement: the repeat that failed. */
-  replaces?: number;
-  /** The run of the workflow that opens or finishes the rollout. */
-  run?: string;
-}
+/** The attempt that claims a journal. By default it is the first, and reopens nothing. */
+export type Claimant = Pick<LineOf<'claim'>, 'activity'> &
+  Partial<Omit<LineOf<'claim'>, 'kind' | 'writer' | 'at' | 'activity'>>;
 
 /** A rollout's journal, as one attempt has claimed it. */
 export interface Journal {

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { startChild } from '../../src/platform/process/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
-import { cutLarge } from '../../src/platform/process/small-log.js';
+import { cutLarge } from '../../src/platform/process/child.js';
 import type { Part } from '../../dev/supervisor.js';
 import { createSupervisor } from '../../dev/supervisor.js';
 import { isRunning } from '../../lab/bed/process-tree.js';

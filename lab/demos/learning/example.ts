@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { startChild } from '../../../src/platform/process/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
-import { pythonInstall, type PythonInstall } from '../../../src/platform/python-install.js';
+import { pythonInstall, type PythonInstall } from '../../../src/platform/python-setup.js';
 import { ensurePython, type PythonSetup } from '../../../src/platform/python-setup.js';
 import { stackEnvironment } from '../../../dev/stack-environment.js';
 import type { Part } from '../../../dev/supervisor.js';

@@ -1,8 +1,12 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
-import { pythonInstall, type PythonInstall } from '../../platform/python-install.js';
-import { ensurePython, type PythonSetup } from '../../platform/python-setup.js';
+import {
+  pythonInstall,
+  type PythonInstall,
+  ensurePython,
+  type PythonSetup,
+} from '../../platform/python-setup.js';
 
 /** The grader is a Python program. The first check installs its packages into the user's cache. */
 

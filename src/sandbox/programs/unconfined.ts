@@ -1,9 +1,19 @@
-import { mkdir, mkdtemp } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../model/faults.js';
+import { claimFile, isAbandoned } from '../../platform/claim.js';
 import { describeError } from '../../platform/errors.js';
-import { findPythons } from '../python.js';
+import { runCommand } from '../../platform/process/run-command.js';
+import { spawned } from '../../platform/process/spawned.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { within } from '../../platform/waits/abort.js';
+import { onceItSucceeds, shared } from '../../platform/waits/shared.js';
 import type { Python } from '../python.js';
+import { findPythons } from '../python.js';
+import { signalTo } from '../watch/process-tree.js';
 import type {
   Command,
   Confined,
@@ -14,12 +24,6 @@ import type {
 } from './confinement.js';
 import { keepOpen } from './confinement.js';
 import { findProgram } from './find-program.js';
-import { abandoned, endStraysOf, own, prefix, removed } from './strays.js';
-import { spawn } from 'node:child_process';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
-import { spawned } from '../../platform/process/spawned.js';
-import { within } from '../../platform/waits/abort.js';
-import { onceItSucceeds, shared } from '../../platform/waits/shared.js';
 import { createOutput } from './output.js';
 
 /**
@@ -115,7 +119,7 @@ async function openLife({ python, name, report }: UnconfinedOptions): Promise<Co
 async function made(name: string): Promise<string> {
   try {
     const base = await mkdtemp(prefix());
-    await own(base);
+    await claimFile(claimIn(base));
     for (const folder of ['work', 'home', 'tmp', 'kept']) await mkdir(path.join(base, folder));
     return base;
   } catch (error) {
@@ -224,3 +228,67 @@ async function startGuarded(
     },
   };
 }
+
+/**
+ * What lives leave behind whose worker or guard was killed. Each life has a folder of its own, whose path is in the
+ * environment of all that the life starts: that is how processes are found again. (Linux; elsewhere none are.)
+ */
+
+const PREFIX = 'rollout-program-';
+const prefix = (): string => path.join(tmpdir(), PREFIX);
+
+/** Beside what programs see: whose it is. */
+const claimIn = (base: string): string => path.join(base, 'owner.json');
+
+/** Those whose worker has died on this machine. */
+async function abandoned(): Promise<string[]> {
+  const names = await readdir(tmpdir()).catch(() => []);
+  const found: string[] = [];
+  for (const name of names.filter((one) => one.startsWith(PREFIX))) {
+    const base = path.join(tmpdir(), name);
+    if (await isAbandoned(claimIn(base))) found.push(base);
+  }
+  return found;
+}
+
+const PASSES = 100;
+const PAUSE_MS = 20;
+
+/** Ends all processes of this user with this folder in their environment, or as their working directory. */
+async function endStraysOf(base: string): Promise<void> {
+  for (let pass = 0; pass < PASSES; pass++) {
+    const found = await processesOf(base);
+    if (found.length === 0) return;
+    for (const pid of found) signalTo(pid, 'SIGKILL');
+    await sleep(PAUSE_MS);
+  }
+}
+
+async function processesOf(base: string): Promise<number[]> {
+  const entries = await readdir('/proc').catch(() => []);
+  const pids = entries.filter((name) => /^\d+$/.test(name)).map(Number);
+  const found: number[] = [];
+  for (const pid of pids) {
+    if (pid === process.pid) continue;
+    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
+    const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => '');
+    if (environment.includes(`=${base}/`) || cwd === base || cwd.startsWith(`${base}/`))
+      found.push(pid);
+  }
+  return found;
+}
+
+/** null once it is gone, else why not. A program may have taken its own rights to what it has made. */
+async function removed(base: string): Promise<string | null> {
+  for (const isLast of [false, true]) {
+    try {
+      await rm(base, { recursive: true, force: true, maxRetries: 3 });
+      return null;
+    } catch (error) {
+      if (isLast) return error instanceof Error ? error.message : String(error);
+      await runCommand({ command: 'chmod', args: ['-R', 'u+rwX', base], timeoutMs: REMOVE_MS });
+    }
+  }
+  return null;
+}
+const REMOVE_MS = 60_000;

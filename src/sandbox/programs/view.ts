@@ -1,8 +1,7 @@
-import { existsSync, lstatSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { installed, SYSTEM } from '../levels.js';
 import type { Part } from './confinement.js';
-import { contentOf } from './host.js';
 
 /** What programs see of this machine, beside what python/sandbox/view.py makes for them. */
 
@@ -132,3 +131,12 @@ export function variablesWith(mounts: readonly string[]): Record<string, string>
 
 /** A path below a file is none. */
 const isFolder = (name: string): boolean => existsSync(name) && lstatSync(name).isDirectory();
+
+/** Empty if it cannot be read. */
+export function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}

@@ -76,8 +76,8 @@ export interface ObjectsPlace {
 }
 
 export interface ObjectsWriter {
-  add(piece: Buffer, rows: number): Promise<void>;
-  end(): Promise<ResultObject[]>;
+  add: (piece: Buffer, rows: number) => Promise<void>;
+  end: () => Promise<ResultObject[]>;
 }
 
 /** Pieces of rows as objects of about this size, below a folder of this attempt. */

@@ -9,8 +9,7 @@ import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { indentedJson } from '../../platform/json/indented.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
-import { packing } from '../arrow/packing.js';
-import { sequencesOf } from '../export.js';
+import { packLines } from '../export.js';
 import { namedOutputs } from '../outputs.js';
 import type { Kind } from '../part-files.js';
 import { kindsOf } from '../part-files.js';
@@ -216,16 +215,10 @@ async function putGroups(
     return { objects: { rollouts: await rollouts.end() } };
   }
   const sequences = openObjects(bucket, { kind: 'sequences', ...place });
-  const pack = packing((batch, rows) => sequences.add(batch, rows));
-  let completed = 0;
-  for await (const line of lines) {
-    await rollouts.add(bytesOf(line), 1);
-    const rows = sequencesOf(line);
-    if (rows === null) continue;
-    completed += 1;
-    await pack.add(rows);
-  }
-  await pack.flush();
+  const completed = await packLines(lines, {
+    put: sequences.add,
+    take: (line) => rollouts.add(bytesOf(line), 1),
+  });
   const objects = { rollouts: await rollouts.end(), sequences: await sequences.end() };
   return { objects, completed };
 }
