@@ -1,17 +1,19 @@
 import { withoutSecrets } from './secrets.js';
 import { cut } from './utf8.js';
 
+/** The error and its causes. A chain may be long, or even circular. */
+export function causesOf(error: unknown): Error[] {
+  const found: Error[] = [];
+  for (let e = error; found.length < 4 && e instanceof Error; e = e.cause) found.push(e);
+  return found;
+}
+
 /** The text of anything thrown, including the causes that `fetch` and others hide ("fetch failed"), without secrets. */
 export function describeError(error: unknown): string {
   const texts: string[] = [];
-  let cause = error;
-  // A chain may be long, or even circular.
-  for (let depth = 0; depth < 4 && cause instanceof Error; depth++) {
-    const { message } = cause;
-    // Many messages already contain their cause's.
+  // Many messages already contain their cause's.
+  for (const { message } of causesOf(error))
     if (message !== '' && !texts.some((text) => text.includes(message))) texts.push(message);
-    cause = cause.cause;
-  }
   if (texts.length === 0) return withoutSecrets(String(error));
   return withoutSecrets(
     texts.reduce((text, next) => `${text}${/[.?!]$/.test(text) ? '' : ':'} ${next}`),

@@ -1,4 +1,4 @@
-import { describeError } from '../errors.js';
+import { causesOf, describeError } from '../errors.js';
 
 /** Why an exchange has no usable answer. */
 export type HttpFailureKind =
@@ -41,21 +41,13 @@ export function brokenBy(error: unknown): HttpFailure {
 }
 
 function codeIn(error: unknown): string | null {
-  // A chain may be circular.
-  for (let depth = 0, e = error; depth < 4 && e instanceof Error; depth++, e = e.cause) {
-    const { code } = e as NodeJS.ErrnoException;
-    if (typeof code === 'string') return code;
-  }
-  return null;
+  const codes = causesOf(error).map((one) => (one as NodeJS.ErrnoException).code);
+  return codes.find((code) => typeof code === 'string') ?? null;
 }
 
 /** Finds the `HttpFailure` inside an error of another package. */
-export function httpFailureIn(error: unknown): HttpFailure | null {
-  for (let depth = 0, e = error; depth < 4 && e instanceof Error; depth++, e = e.cause) {
-    if (e instanceof HttpFailure) return e;
-  }
-  return null;
-}
+export const httpFailureIn = (error: unknown): HttpFailure | null =>
+  causesOf(error).find((one) => one instanceof HttpFailure) ?? null;
 
 /** Whether starting the server, or waiting for it, does not help. */
 export const isOfTls = (error: unknown): boolean => httpFailureIn(error)?.kind === 'tls';

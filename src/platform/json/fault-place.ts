@@ -48,57 +48,60 @@ const after = (pattern: RegExp, { text, at }: { text: string; at: number }): num
   return pattern.test(text) ? pattern.lastIndex : at;
 };
 
+/** What a character does where it is expected. `next`: absent: whatever follows a value. */
+interface Move {
+  next?: Expected;
+  opens?: '[' | '{';
+  closes?: true;
+}
+
+const OPENING = {
+  '[': { opens: '[', next: 'value or ]' },
+  '{': { opens: '{', next: 'name or }' },
+} as const;
+const CLOSES = { closes: true } as const;
+const MOVES: Record<Expected, Partial<Record<string, Move>>> = {
+  value: OPENING,
+  'value or ]': { ...OPENING, ']': CLOSES },
+  'name or }': { '}': CLOSES },
+  name: {},
+  ':': { ':': { next: 'value' } },
+  'comma or ]': { ',': { next: 'value' }, ']': CLOSES },
+  'comma or }': { ',': { next: 'name' }, '}': CLOSES },
+  end: {},
+};
+
 /** null: it is JSON. */
 export function jsonFault(text: string): JsonFault | null {
   const open: ('[' | '{')[] = [];
   let at = 0;
-  let expected: Expected = 'value';
-  const ended = (): Expected => {
+  let expected = 'value' as Expected;
+  const go = (to: number, next: Expected | undefined): void => {
     const last = open.at(-1);
-    return last === undefined ? 'end' : last === '[' ? 'comma or ]' : 'comma or }';
+    at = to;
+    expected = next ?? (last === undefined ? 'end' : last === '[' ? 'comma or ]' : 'comma or }');
   };
   for (;;) {
     at = after(BLANKS, { text, at });
-    const next = text[at];
-    if (expected === 'end' && next === undefined) return null;
-    const step = stepAt(text, { at, expected });
-    if (typeof step === 'string') return faultAt(text, { at, what: `expected ${step}` });
-    if ('fault' in step) return faultAt(text, { at: step.at, what: step.fault });
-    at = step.at;
-    if (step.opens !== undefined) open.push(step.opens);
-    if (step.closes === true) open.pop();
-    expected = step.next ?? ended();
+    const character = text[at];
+    if (expected === 'end' && character === undefined) return null;
+    const isName = expected.startsWith('name');
+    const isValue = expected.startsWith('value');
+    const move = MOVES[expected][character ?? ''];
+    if (move !== undefined) {
+      if (move.opens !== undefined) open.push(move.opens);
+      if (move.closes === true) open.pop();
+      go(at + 1, move.next);
+    } else if (character === '"' && (isName || isValue)) {
+      const end = stringEnd(text, at);
+      if ('fault' in end) return faultAt(text, { at: end.at, what: end.fault });
+      go(end.at, isName ? ':' : undefined);
+    } else {
+      const end = isValue ? after(WORD, { text, at }) : at;
+      if (end === at) return faultAt(text, { at, what: `expected ${WORDS[expected]}` });
+      go(end, undefined);
+    }
   }
-}
-
-/** `next`: absent: whatever follows a value. */
-type Step =
-  { at: number; next?: Expected; opens?: '[' | '{'; closes?: true } | { at: number; fault: string };
-
-/** A text: what was expected instead. */
-function stepAt(text: string, { at, expected }: { at: number; expected: Expected }): Step | string {
-  const next = text[at];
-  const takesValue = expected === 'value' || expected === 'value or ]';
-  const takesName = expected === 'name' || expected === 'name or }';
-  if (next === '"' && (takesValue || takesName)) {
-    const end = stringEnd(text, at);
-    if ('fault' in end) return end;
-    return takesName ? { at: end.at, next: ':' } : end;
-  }
-  if (takesValue) {
-    if (next === '[') return { at: at + 1, opens: '[', next: 'value or ]' };
-    if (next === '{') return { at: at + 1, opens: '{', next: 'name or }' };
-    const end = after(WORD, { text, at });
-    if (end > at) return { at: end };
-  }
-  if (next === ']' && (expected === 'value or ]' || expected === 'comma or ]'))
-    return { at: at + 1, closes: true };
-  if (next === '}' && (expected === 'name or }' || expected === 'comma or }'))
-    return { at: at + 1, closes: true };
-  if (next === ':' && expected === ':') return { at: at + 1, next: 'value' };
-  if (next === ',' && expected === 'comma or ]') return { at: at + 1, next: 'value' };
-  if (next === ',' && expected === 'comma or }') return { at: at + 1, next: 'name' };
-  return WORDS[expected];
 }
 
 function stringEnd(text: string, start: number): { at: number } | { at: number; fault: string } {

@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
-import { copyFile, mkdir, open, readFile, stat, truncate } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { copyFile, mkdir, open, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { describeError, shortened } from '../errors.js';
 import { plainLine } from '../plain.js';
 import { lastLines, runCommand } from './run-command.js';
@@ -88,7 +90,8 @@ export async function startChild({
     if (pid === undefined) throw new Error('it has no process id');
     return {
       ...toChild(pid, exited),
-      said: async (text) => text.test(await firstWordsIn(logFile, loggedBefore)),
+      said: async (words) =>
+        words.test(await partOf(logFile, { from: loggedBefore, first: FIRST_BYTES })),
       lastWords: () => lastWordsIn(logFile, loggedBefore),
     };
   } catch (error) {
@@ -163,46 +166,29 @@ const LAST_BYTES = 64 * 1024;
 const FIRST_BYTES = 1024 * 1024;
 const MOST_WORDS = 300;
 
-async function lastWordsIn(logFile: string, from: number): Promise<string | null> {
-  const text = await partOf(logFile, (size) => ({
-    start: Math.max(from > size ? 0 : from, size - LAST_BYTES),
-    end: size,
-  }));
-  const words = text.split('\n').findLast((line) => !NO_WORDS.test(line));
+const lastWordsIn = async (logFile: string, from: number): Promise<string | null> => {
+  const lines = (await partOf(logFile, { from, last: LAST_BYTES })).split('\n');
+  const words = lines.findLast((line) => !NO_WORDS.test(line));
   return words === undefined ? null : shortened(plainLine(words), MOST_WORDS);
-}
+};
 
-const firstWordsIn = (logFile: string, from: number): Promise<string> =>
-  partOf(logFile, (size) => ({ start: from, end: Math.min(size, from + FIRST_BYTES) }));
-
-/** Empty if it cannot be read. */
+/** The first or the last bytes of a log from some place on; empty if it cannot be read. */
 async function partOf(
   logFile: string,
-  place: (size: number) => { start: number; end: number },
+  { from = 0, first = Infinity, last = Infinity }: { from?: number; first?: number; last?: number },
 ): Promise<string> {
   try {
-    const log = await open(logFile, 'r');
-    try {
-      const { start, end } = place((await log.stat()).size);
-      const length = Math.max(0, end - start);
-      const { buffer, bytesRead } = await log.read(Buffer.alloc(length), 0, length, start);
-      return buffer.toString('utf8', 0, bytesRead);
-    } finally {
-      await log.close();
-    }
+    const { size } = await stat(logFile);
+    const start = Math.max(from > size ? 0 : from, size - last);
+    return await text(createReadStream(logFile, { start, end: start + first - 1 }));
   } catch {
     return '';
   }
 }
 
 /** The end of a log file for an error message, or an empty text. */
-export async function logTail(logFile: string, lines: number): Promise<string> {
-  try {
-    return lastLines(await readFile(logFile, 'utf8'), lines);
-  } catch {
-    return '';
-  }
-}
+export const logTail = async (logFile: string, lines: number): Promise<string> =>
+  lastLines(await partOf(logFile, { last: LAST_BYTES }), lines);
 
 /** A stack may run for months, and what it waits for may be away for days. */
 const MOST_BYTES = 64 * 2 ** 20;

@@ -18,7 +18,9 @@ export function createFileFacts(root: string, disk: Disk): Facts {
     for (;;) {
       // A reader may be so far behind that its fact is forgotten, with some of those that follow.
       const isKnown = known >= 0 && is(known);
-      const n = lastThatIs(is, isKnown ? known : lastListed(seriesOf(root, series), is));
+      let n = isKnown ? known : lastListed(seriesOf(root, series), is);
+      // There are no gaps above a fact that is there: this is one look if nothing is new.
+      while (is(n + 1)) n += 1;
       if (n <= known) return null;
       const text = await read(series, n);
       // If it was forgotten just now, there is a later one.
@@ -93,17 +95,4 @@ function lastListed(folder: string, is: (n: number) => boolean): number {
       .sort((a, b) => b - a)
       .find(is) ?? -1
   );
-}
-
-/** There are no gaps above a fact that is there, so finding the last one takes one look if nothing is new. */
-function lastThatIs(is: (n: number) => boolean, known: number): number {
-  let step = 1;
-  while (is(known + step)) step *= 2;
-  let [there, missing] = [known + Math.floor(step / 2), known + step];
-  while (missing - there > 1) {
-    const middle = Math.floor((there + missing) / 2);
-    if (is(middle)) there = middle;
-    else missing = middle;
-  }
-  return there;
 }
