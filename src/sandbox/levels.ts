@@ -17,14 +17,15 @@ export interface Launch {
   env: Record<string, string>;
   /** User and group id; null: the worker's own. */
   uid: number | null;
-  /** Where it may write on this machine's disk; null: it has its own file system. */
+  /**
+   * Where it may write on this machine's disk, and then it leads a process group of its own; null: it has its own file
+   * system, and is in the started process's group.
+   */
   folder: string | null;
   /** Its own file systems, as it sees them. */
   mounts: string[];
   /** Processes from the started one to the interpreter, including the first. */
   levels: number;
-  /** True if the interpreter leads a process group of its own; false if it is in the started process's group. */
-  own_group: boolean;
   /** What the runner receives besides `modules`. */
   hello: Record<string, unknown>;
 }
@@ -103,7 +104,7 @@ export async function prepareLaunch(
     const uid = has_own_uid ? randomUid() : null;
     return {
       ...{ command: bubblewrap, args, env, uid, folder: null, mounts: [HOME, '/dev/shm'] },
-      ...{ levels: 2, own_group: false, hello },
+      ...{ levels: 2, hello },
     };
   }
   const { folder, uid } = await folders.claim(has_own_uid);
@@ -118,7 +119,7 @@ export async function prepareLaunch(
   const [command = '', ...args] = interpreter(python);
   return {
     ...{ command, args, env: environmentOf(folder), uid, folder, mounts: [] },
-    ...{ levels: 1, own_group: true, hello },
+    ...{ levels: 1, hello },
   };
 }
 

@@ -6,12 +6,10 @@ import { text } from 'node:stream/consumers';
 import { describeError, shortened } from '../errors.js';
 import { plainLine } from '../plain.js';
 import { lastLines, runCommand } from './run-command.js';
+import type { Exit } from './spawned.js';
 import { spawned } from './spawned.js';
 
-export interface Exit {
-  code: number | null;
-  signal: NodeJS.Signals | null;
-}
+export type { Exit };
 
 /** A running process with its own process group. */
 export interface Child {
@@ -66,7 +64,7 @@ export async function startChild({
   const { size: loggedBefore } = await log.stat();
   try {
     const start = is_private ? privately : atOnce;
-    const child = start(() =>
+    const started = start(() =>
       spawn(program, rest, {
         ...user,
         cwd,
@@ -76,17 +74,13 @@ export async function startChild({
         detached: true,
       }),
     );
-    // The child may end before the pipe is closed.
-    child.stdin?.on('error', () => undefined);
+    const { child, exited } = await spawned(started);
+    const { pid } = child;
     const ended = keepSmall(logFile);
-    const exited = new Promise<Exit>((resolve) => {
-      child.once('exit', (code, signal) => {
-        ended();
-        child.stdin?.destroy();
-        resolve({ code, signal });
-      });
+    void exited.then(() => {
+      ended();
+      child.stdin?.destroy();
     });
-    const { pid } = await spawned(child);
     if (pid === undefined) throw new Error('it has no process id');
     return {
       ...toChild(pid, exited),

@@ -1,13 +1,24 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
 /**
- * Resolves with the process once it runs. Rejects if it cannot be started; do not touch its streams before, they may be
- * missing.
+ * Resolves with the process once it runs, and with its end. Rejects if it cannot be started; do not touch its streams
+ * before, they may be missing. Later errors (a signal that cannot be sent, a pipe that is closed) show in how it ends.
  */
-export async function spawned<Child extends ChildProcess>(child: Child): Promise<Child> {
+export async function spawned<Child extends ChildProcess>(
+  child: Child,
+): Promise<{ child: Child; exited: Promise<Exit> }> {
   await once(child, 'spawn');
-  // Later errors (a signal that cannot be sent) show in how it ends.
-  child.on('error', () => undefined);
-  return child;
+  for (const one of [child, ...child.stdio]) one?.on('error', () => undefined);
+  const exited = new Promise<Exit>((resolve) => {
+    child.once('exit', (code, signal) => {
+      resolve({ code, signal });
+    });
+  });
+  return { child, exited };
 }

@@ -5,9 +5,11 @@ import type { Server } from 'node:net';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { lastLines } from '../../platform/process/run-command.js';
 import { spawned } from '../../platform/process/spawned.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { LATE, orAborted, within } from '../../platform/waits/abort.js';
+import { createOutput } from '../output.js';
 import type { Python } from '../python.js';
 
 /** The process that owns the namespaces of one life (python/sandbox/programs.py), and what it is told and says. */
@@ -57,7 +59,6 @@ export interface Launcher {
 const PROGRAM = path.join(PROJECT_ROOT, 'python', 'sandbox', 'programs.py');
 const OPEN_MS = 20_000;
 const LEAVE_MS = 10_000;
-const MOST_ERRORS = 2000;
 
 /** As a program in it sees itself. */
 const ID = 1000;
@@ -67,7 +68,7 @@ export async function launch(
   opening: LaunchOptions,
   { python, signal }: { python: Python; signal: AbortSignal },
 ): Promise<Launcher> {
-  const child = await spawned(
+  const { child, exited } = await spawned(
     spawn(python.executable, ['-I', '-S', PROGRAM], {
       ...{ cwd: '/', env: {}, detached: true, serialization: 'json' },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -76,12 +77,7 @@ export async function launch(
   const { stdout, stderr, pid } = child;
   if (stdout === null || stderr === null || pid === undefined)
     throw new Error('the sandbox was started without its pipes');
-  for (const stream of [stdout, stderr]) stream.on('error', () => undefined);
-  const ended = new Promise<void>((resolve) => {
-    child.once('exit', () => {
-      resolve();
-    });
-  });
+  const ended = exited.then(() => undefined);
   const leave = (): void => {
     if (child.connected) child.disconnect();
     const late = setTimeout(() => child.kill('SIGKILL'), LEAVE_MS).unref();
@@ -132,11 +128,8 @@ async function greet(
   opening: LaunchOptions,
   { child, pid, ended, stderr }: Greeting,
 ): Promise<Pick<Launcher, 'ready' | 'server'>> {
-  let errors = '';
-  const complain = (chunk: Buffer): void => {
-    errors = `${errors}${chunk.toString()}`.slice(-MOST_ERRORS);
-  };
-  stderr.on('data', complain);
+  const errors = createOutput();
+  stderr.on('data', errors.stderr);
   const answer = new Promise<Pick<Launcher, 'ready' | 'server'>>((resolve, reject) => {
     const hear = (message: unknown, handle: unknown): void => {
       const said = Said.parse(message);
@@ -150,13 +143,12 @@ async function greet(
     };
     child.on('message', hear);
     void ended.then(() => {
-      const why = errors.trim().split('\n').at(-1) ?? '';
-      reject(new Error(`it ended at once: ${why === '' ? 'it gave no reason' : why}`));
+      reject(new Error(`it ended at once: ${lastLines(errors.tail(), 1) || 'it gave no reason'}`));
     });
   });
   child.send({ open: opening });
   const greeted = await answer;
-  stderr.off('data', complain);
+  stderr.off('data', errors.stderr);
   return greeted;
 }
 

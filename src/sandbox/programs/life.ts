@@ -1,10 +1,12 @@
 import { chown, mkdir } from 'node:fs/promises';
 import { constants } from 'node:os';
 import path from 'node:path';
-import type { Excess } from '../snippets/outcomes.js';
 import type { Folders } from '../folders.js';
 import { isRoot } from '../folders.js';
+import type { Printing } from '../output.js';
+import { createOutput } from '../output.js';
 import type { Python } from '../python.js';
+import type { Excess } from '../snippets/outcomes.js';
 import type { Watcher } from '../watch/watcher.js';
 import type {
   Command,
@@ -18,9 +20,6 @@ import type { Launcher, Ready } from './launcher.js';
 import { launch } from './launcher.js';
 import type { View } from './view.js';
 import { COMMON, FOLDER, KEPT, ownOf, ROOTS, variablesWith, viewOf } from './view.js';
-import type { Readable } from 'node:stream';
-import type { Printed, Printing } from './output.js';
-import { createOutput } from './output.js';
 
 /** One life: its folder, its launcher, the watch over it, and the commands that run in it one after the other. */
 
@@ -129,64 +128,79 @@ function sentenceOf(excess: Excess, { memory, processes, disk }: ProgramLimits):
   return `it was ended: ${excess}`;
 }
 
-interface Commands {
-  start: (command: Command, view: View) => Promise<RunningCommand>;
-  /** Ends what runs because of this. */
-  excess: (why: string) => void;
-}
-
-/** What is known of the command that runs. */
-interface Current {
+/** The command that runs, or the last one. The launcher's outputs carry those of its commands, one after the other. */
+interface Running {
   id: number;
-  started: (why: string | null) => void;
-  ended: (said: { status: number; stdout: number; stderr: number } | null) => void;
+  printed: Printing;
+  /** How many bytes of each have come. */
+  come: { stdout: number; stderr: number };
+  more: () => void;
+  /** null: it has started, else why not. */
+  told: Pending<string | null>;
+  /** null: the sandbox has ended with it. */
+  over: Pending<{ status: number; stdout: number; stderr: number } | null>;
   excess: string | null;
 }
 
-function createCommands({ send, listen, ended, stdout, stderr }: Launcher): Commands {
-  let current: Current | null = null;
-  let last_id = 0;
-  const outputs = createOutputs({ stdout, stderr });
+interface Pending<T> {
+  promise: Promise<T>;
+  resolve: (value: T) => void;
+}
+
+function pending<T>(): Pending<T> {
+  let resolve: Pending<T>['resolve'] = () => undefined;
+  const promise = new Promise<T>((settle) => (resolve = settle));
+  return { promise, resolve };
+}
+
+const begun = (id: number, most_output?: number): Running => ({
+  ...{ id, printed: createOutput(most_output), come: { stdout: 0, stderr: 0 } },
+  ...{ more: () => undefined, told: pending(), over: pending(), excess: null },
+});
+
+function createCommands({ send, listen, ended, ...outputs }: Launcher) {
+  let current = begun(0);
+  for (const name of ['stdout', 'stderr'] as const)
+    outputs[name].on('data', (chunk: Buffer) => {
+      current.printed[name](chunk);
+      current.come[name] += chunk.length;
+      current.more();
+    });
   listen((said) => {
-    if ('started' in said) current?.started(null);
-    else if ('refused' in said) current?.started(said.refused);
-    else if ('ended' in said) current?.ended(said);
+    if ('started' in said) current.told.resolve(null);
+    else if ('refused' in said) current.told.resolve(said.refused);
+    else if ('ended' in said) current.over.resolve(said);
   });
   void ended.then(() => {
-    current?.started('its sandbox has ended');
-    current?.ended(null);
+    current.told.resolve('its sandbox has ended');
+    current.over.resolve(null);
   });
-  const start = async (
-    { argv, env, input, most_output }: Command,
-    view: View,
-  ): Promise<RunningCommand> => {
-    const id = ++last_id;
-    const printed = outputs.begin(most_output);
-    let finish: Current['ended'] = () => undefined;
-    const finished = new Promise<Parameters<Current['ended']>[0]>((resolve) => (finish = resolve));
-    const refused = new Promise<string | null>((resolve) => {
-      current = { id, started: resolve, ended: finish, excess: null };
-    });
-    const mine = current as unknown as Current;
-    send({ start: { id, argv, env, input, ...view } });
-    const why = await refused;
-    if (why !== null) throw new Error(why);
-    return {
-      ended: finished.then(async (said): Promise<Ended> => {
-        if (said !== null) await printed.until(said);
-        const how = exitOf(said?.status ?? 9);
-        return { ...how, excess: mine.excess, output: printed.output(), is_cut: printed.is_cut() };
-      }),
-      tail: printed.tail,
-      end: () => {
-        send({ end: id });
-      },
-    };
-  };
   return {
-    start,
-    excess: (why) => {
-      if (current === null) return;
+    start: async (
+      { argv, env, input, most_output }: Command,
+      view: View,
+    ): Promise<RunningCommand> => {
+      const mine = (current = begun(current.id + 1, most_output));
+      const { id, come, printed } = mine;
+      send({ start: { id, argv, env, input, ...view } });
+      const why = await mine.told.promise;
+      if (why !== null) throw new Error(why);
+      return {
+        ended: mine.over.promise.then(async (said): Promise<Ended> => {
+          while (said !== null && (come.stdout < said.stdout || come.stderr < said.stderr))
+            await new Promise<void>((resolve) => (mine.more = resolve));
+          const how = exitOf(said?.status ?? 9);
+          const { output, is_cut } = printed;
+          return { ...how, excess: mine.excess, output: output(), is_cut: is_cut() };
+        }),
+        tail: printed.tail,
+        end: () => {
+          send({ end: id });
+        },
+      };
+    },
+    /** Ends what runs because of this. */
+    excess: (why: string): void => {
       current.excess ??= why;
       send({ end: current.id });
     },
@@ -200,44 +214,3 @@ function exitOf(status: number): Pick<Ended, 'code' | 'signal'> {
   const [name] = Object.entries(constants.signals).find(([, one]) => one === number) ?? [];
   return { code: null, signal: name ?? String(number) };
 }
-
-/** The launcher's outputs carry those of its commands, one after the other: which bytes are whose. */
-
-interface PrintedBy extends Printed {
-  /** Resolves once so much of each has come. */
-  until: (counts: { stdout: number; stderr: number }) => Promise<void>;
-}
-
-interface OfCommand extends Printing {
-  come: { stdout: number; stderr: number };
-  more: () => void;
-}
-
-function createOutputs(outputs: { stdout: Readable; stderr: Readable }) {
-  let current = begun();
-  for (const name of ['stdout', 'stderr'] as const)
-    outputs[name].on('data', (chunk: Buffer) => {
-      current[name](chunk);
-      current.come[name] += chunk.length;
-      current.more();
-    });
-  return {
-    begin: (most_output?: number): PrintedBy => {
-      const mine = (current = begun(most_output));
-      const { tail, output, is_cut, come } = mine;
-      return {
-        ...{ tail, output, is_cut },
-        until: async (counts) => {
-          while (come.stdout < counts.stdout || come.stderr < counts.stderr)
-            await new Promise<void>((resolve) => (mine.more = resolve));
-        },
-      };
-    },
-  };
-}
-
-const begun = (most_output?: number): OfCommand => ({
-  ...createOutput(most_output),
-  come: { stdout: 0, stderr: 0 },
-  more: () => undefined,
-});

@@ -11,6 +11,7 @@ import { spawned } from '../../platform/process/spawned.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { within } from '../../platform/waits/abort.js';
 import { onceItSucceeds, shared } from '../../platform/waits/shared.js';
+import { createOutput } from '../output.js';
 import type { Python } from '../python.js';
 import { findPythons } from '../python.js';
 import { signalTo } from '../watch/process-tree.js';
@@ -24,7 +25,6 @@ import type {
 } from './confinement.js';
 import { keepOpen } from './confinement.js';
 import { findProgram } from './find-program.js';
-import { createOutput } from './output.js';
 
 /**
  * `sandbox: none`, for hosts that are a sandbox themselves: programs are the worker's user, and may do what it may. A
@@ -183,7 +183,7 @@ async function startGuarded(
   { argv, env, input, most_output }: Command,
   { python, cwd, endStrays }: Around,
 ): Promise<RunningCommand> {
-  const child = await spawned(
+  const { child, exited } = await spawned(
     spawn(python.executable, ['-I', GUARD, ...argv], {
       cwd,
       env,
@@ -194,7 +194,6 @@ async function startGuarded(
   const [stdin, stdout, stderr, lifeline] = child.stdio;
   if (stdout === null || stderr === null || lifeline == null)
     throw new Error('a command was started without its pipes');
-  for (const stream of child.stdio) stream?.on('error', () => undefined);
   stdin?.end(input);
   const said = createOutput(most_output);
   stdout.on('data', said.stdout);
@@ -202,11 +201,6 @@ async function startGuarded(
   const closed = new Promise<void>((resolve) => {
     child.once('close', () => {
       resolve();
-    });
-  });
-  const exited = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
-    child.once('exit', (code, signal) => {
-      resolve({ code, signal });
     });
   });
   let killing: NodeJS.Timeout | undefined;

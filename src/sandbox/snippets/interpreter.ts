@@ -2,16 +2,18 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { LATE, orAborted, within } from '../../platform/waits/abort.js';
+import { lastLines } from '../../platform/process/run-command.js';
 import { spawned } from '../../platform/process/spawned.js';
+import { LATE, orAborted, within } from '../../platform/waits/abort.js';
 import type { Launch } from '../levels.js';
+import type { Limits } from '../limits.js';
+import { createOutput } from '../output.js';
+import { childrenOf, signalGroup, signalTo } from '../watch/process-tree.js';
+import type { Watch, Watcher } from '../watch/watcher.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
 import type { Blocks, Excess, Ran } from './outcomes.js';
 import { Outcomes } from './outcomes.js';
-import { childrenOf, signalGroup, signalTo } from '../watch/process-tree.js';
-import type { Limits } from '../limits.js';
-import type { Watch, Watcher } from '../watch/watcher.js';
 
 /** One interpreter and its process group: started, asked, stopped between questions, ended as a whole. */
 export interface Interpreter {
@@ -41,17 +43,17 @@ const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 /** Throws the reason if it does not start. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
   const { launch, limits, release } = options;
-  const { child, root, ended, errors } = await start(launch);
+  const { child, root, exited, errors } = await start(launch);
   // JSON escapes take six bytes per character; a longer reply does not come from the runner.
   const bound = 16 * 6 * limits.max_output + 65_536;
   const replies = readLines(child.stdout, bound);
   let alive = true;
   let group = root;
   let watch: Watch | null = null;
-  const whenEnded = ended.then(async ({ killed }) => {
+  const whenEnded = exited.then(async ({ signal }) => {
     alive = false;
     // A guard that was killed has ended nothing.
-    if (killed) signalGroup(group, 'SIGKILL');
+    if (signal !== null) signalGroup(group, 'SIGKILL');
     watch?.end();
     replies.end();
     if (launch.folder !== null) await release(launch.folder);
@@ -70,7 +72,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     if (begun === null) {
       throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
     }
-    if (launch.own_group) group = begun.ready;
+    if (launch.folder !== null) group = begun.ready;
     const code = watchCode(options, { root, group, close });
     watch = code.watch;
     await watch.rest();
@@ -192,29 +194,17 @@ function bounded(
   );
 }
 
-const MAX_ERRORS = 4000;
-
 async function start({ command, args, env, uid }: Launch) {
   // Outside its folder: the started program and the guard must not find code there.
-  const child = await spawned(
+  const { child, exited } = await spawned(
     spawn(command, args, {
       ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
       ...(uid === null ? {} : { uid, gid: uid }),
     }),
   );
-  let text = '';
-  child.stderr.on('data', (chunk: Buffer) => {
-    text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);
-  });
-  const ended = new Promise<{ killed: boolean }>((resolve) => {
-    child.once('exit', (_code, how) => {
-      resolve({ killed: how !== null });
-    });
-  });
-  // If it ends during the write, `ended` reports it.
-  for (const stream of child.stdio) stream?.on('error', () => undefined);
-  const errors = (): string => text.trim().split('\n').at(-1) ?? '';
-  return { child, root: child.pid ?? 0, ended, errors };
+  const said = createOutput();
+  child.stderr.on('data', said.stderr);
+  return { child, root: child.pid ?? 0, exited, errors: () => lastLines(said.tail(), 1) };
 }
 
 /** Spares the started process (a guard, or bubblewrap), which ends after all others. */
