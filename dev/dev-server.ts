@@ -7,10 +7,10 @@ import { LOOPBACK_CHANNEL } from '../src/client/server.js';
 import { within } from '../src/platform/waits/abort.js';
 import { describeError } from '../src/platform/errors.js';
 import { SEARCH_ATTRIBUTES } from '../src/model/workflow-safe/search-attributes.js';
-import type { Child } from '../src/platform/process/child.js';
-import { describeExit, logTail, startChild } from '../src/platform/process/child.js';
+import type { Child } from './child.js';
+import { describeExit, logTail, startChild } from './child.js';
 import { stackEnvironment } from './stack-environment.js';
-import { firstFreePort, takePort } from '../src/platform/process/free-port.js';
+import { firstFreePort, takePort } from './free-port.js';
 
 export interface DevServerOptions {
   /** The Temporal CLI. */

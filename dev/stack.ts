@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { startChild } from '../src/platform/process/child.js';
+import { startChild } from './child.js';
 import { loadModules } from '../src/workers/check/check-environments.js';
 import type { Config } from '../src/workers/config.js';
 import { loadConfig } from '../src/workers/config.js';
@@ -9,7 +9,7 @@ import type { Ports } from './dev-server.js';
 import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './stack-environment.js';
 import type { FolderClaim } from './folder-claim.js';
-import { takePort } from '../src/platform/process/free-port.js';
+import { takePort } from './free-port.js';
 import type { LocalConfigOptions } from './local-config.js';
 import { writeLocalConfig } from './local-config.js';
 import { servedIn } from './served.js';

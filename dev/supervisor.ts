@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../src/platform/errors.js';
-import type { Child, Exit } from '../src/platform/process/child.js';
-import { describeExit, logTail } from '../src/platform/process/child.js';
+import type { Child, Exit } from './child.js';
+import { describeExit, logTail } from './child.js';
 import { readableLines } from '../src/workers/log.js';
 import { explainCutTask } from '../src/workers/workflow-thread.js';
 

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { shellWord } from '../../src/platform/command.js';
 import { exists } from '../../src/platform/files.js';
-import { describeExit, startChild } from '../../src/platform/process/child.js';
+import { describeExit, startChild } from '../../dev/child.js';
 import { onAbort } from '../../src/platform/waits/abort.js';
 import type { Places } from '../config/search-roots.js';
 import { resolveUnderRoots, searchRoots } from '../config/search-roots.js';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { within } from '../../src/platform/waits/abort.js';
-import type { Child } from '../../src/platform/process/child.js';
-import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import type { Child } from '../../dev/child.js';
+import { describeExit, logTail, startChild } from '../../dev/child.js';
 import type { Places } from '../config/search-roots.js';
 import type { ServersToCheck } from './servers.js';
 import { lookAtServers } from './servers.js';

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { stackEnvironment } from '../../dev/stack-environment.js';
 import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
-import type { Child, ChildOptions } from '../../src/platform/process/child.js';
-import { startChild } from '../../src/platform/process/child.js';
+import type { Child, ChildOptions } from '../../dev/child.js';
+import { startChild } from '../../dev/child.js';
 import { PROJECT_ROOT } from './server.js';
 
 /** `temporal-rollout …` as its own process, without a terminal and with only the given arguments. */

@@ -8,7 +8,7 @@ import { connectPolicy } from '../../src/client/policy-client.js';
 import { promptLogprobs } from '../../simulator/weights.js';
 import type { Publish } from '../../src/model/policy/orders.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
-import type { Child } from '../../src/platform/process/child.js';
+import type { Child } from '../../dev/child.js';
 import type { RecoveryBatch, RecoveryBed, RecoveryBedOptions } from './bed.js';
 import { startRecoveryBed } from './bed.js';
 import { startLogged } from './command.js';

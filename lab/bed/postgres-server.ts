@@ -10,9 +10,9 @@ import {
   postgresArgs,
   preparePostgres,
 } from '../demos/cluster/postgres.js';
-import type { Child } from '../../src/platform/process/child.js';
-import { startChild } from '../../src/platform/process/child.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import type { Child } from '../../dev/child.js';
+import { startChild } from '../../dev/child.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import type { Freezing } from './freezing.js';
 import { freezing } from './freezing.js';
 import { untilStarted } from './started-child.js';

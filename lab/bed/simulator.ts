@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
-import type { Exit } from '../../src/platform/process/child.js';
+import type { Exit } from '../../dev/child.js';
 import type { RequestEntry } from '../../simulator/request-log.js';
 import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../simulator/settings.js';
 import { startLogged } from './command.js';

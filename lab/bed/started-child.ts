@@ -1,5 +1,5 @@
-import type { Child, Exit } from '../../src/platform/process/child.js';
-import { describeExit, logTail } from '../../src/platform/process/child.js';
+import type { Child, Exit } from '../../dev/child.js';
+import { describeExit, logTail } from '../../dev/child.js';
 import { eventually } from './waiting.js';
 
 const LAST_LINES = 12;

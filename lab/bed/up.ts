@@ -1,5 +1,5 @@
-import type { Child, Exit } from '../../src/platform/process/child.js';
-import { logTail } from '../../src/platform/process/child.js';
+import type { Child, Exit } from '../../dev/child.js';
+import { logTail } from '../../dev/child.js';
 import { startLogged } from './command.js';
 import { untilStarted } from './started-child.js';
 

@@ -1,8 +1,8 @@
 import { access, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
-import type { Exit } from '../../src/platform/process/child.js';
-import { startChild } from '../../src/platform/process/child.js';
+import type { Exit } from '../../dev/child.js';
+import { startChild } from '../../dev/child.js';
 import { stackEnvironment } from '../../dev/stack-environment.js';
 import type { Config } from '../../src/workers/config.js';
 import { PROJECT_ROOT } from './server.js';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { WorkerProcess } from '../bed/worker.js';
 import { readOptions } from '../options.js';

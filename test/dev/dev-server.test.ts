@@ -9,7 +9,7 @@ import type { TestContext } from 'node:test';
 import { Connection } from '@temporalio/client';
 import { chooseServerPorts, serverMemory, startDevServer } from '../../dev/dev-server.js';
 import { stackEnvironment } from '../../dev/stack-environment.js';
-import { firstFreePort, takePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort, takePort } from '../../dev/free-port.js';
 import { findTemporalCli } from '../../tools/temporal-cli/find.js';
 import { isRunning } from '../../lab/bed/process-tree.js';
 import { temporaryFolder, writeProgram } from './fakes.js';

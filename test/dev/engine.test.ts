@@ -7,7 +7,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { engineFaults, namedEngines } from '../../dev/stack.js';
 import { startSimulator } from '../../simulator/server.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config, loadConfig } from '../../src/workers/config.js';
 import { temporaryFolder } from './fakes.js';

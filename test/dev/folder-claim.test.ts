@@ -4,7 +4,7 @@ import { readdir, writeFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { startChild } from '../../src/platform/process/child.js';
+import { startChild } from '../../dev/child.js';
 import { claimFolder, stackAt } from '../../dev/folder-claim.js';
 import type { RunningStack } from '../../dev/running-stack.js';
 import { sayRunning } from '../../dev/running-stack.js';

@@ -4,9 +4,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { startChild } from '../../src/platform/process/child.js';
+import { startChild } from '../../dev/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
-import { cutLarge } from '../../src/platform/process/child.js';
+import { cutLarge } from '../../dev/child.js';
 import type { Part } from '../../dev/supervisor.js';
 import { createSupervisor } from '../../dev/supervisor.js';
 import { isRunning } from '../../lab/bed/process-tree.js';
@@ -306,7 +306,7 @@ describe('a part ends with its parent', () => {
     };
     await writeFile(
       parent,
-      `import { startChild } from ${JSON.stringify(import.meta.resolve('../../src/platform/process/child.js'))};
+      `import { startChild } from ${JSON.stringify(import.meta.resolve('../../dev/child.js'))};
        await startChild(${JSON.stringify(options)}); ${FOR_EVER}`,
     );
     const running = spawn(process.execPath, [parent], {

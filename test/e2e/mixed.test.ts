@@ -8,7 +8,7 @@ import type { RolloutProgress } from '../../src/activities/contract.js';
 import { createLocalSandbox } from '../../src/environments/code/local-sandbox.js';
 import { graderCommand } from '../../src/environments/math/grader-install.js';
 import { EnvironmentSettings } from '../../src/environments/registry.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/results/row.js';
 import type { Sample } from '../../src/model/sample.js';

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';
 import type { PythonServer } from './python-server.js';
 import { startPythonServer } from './python-server.js';

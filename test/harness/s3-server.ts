@@ -6,8 +6,8 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { trainerInstall } from '../../dev/trainer-example.js';
 import type { BucketSettings } from '../../src/platform/s3/bucket.js';
-import { startChild } from '../../src/platform/process/child.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { startChild } from '../../dev/child.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 import { eventually } from '../../lab/bed/waiting.js';
 

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { linesOf, textsInFolder } from '../../lab/bed/journal-texts.js';
 import { startPolicyBed } from '../../lab/bed/policy-bed.js';
 import { eventually } from '../../lab/bed/waiting.js';
-import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../dev/free-port.js';
 import { AGENTS, startGym } from './nemo-gym/stack.js';
 
 const dir = process.env['ROLLOUT_INTEROP_NEMO_GYM_RELEASE'];

@@ -11,7 +11,7 @@ import { stackEnvironment } from '../../dev/stack-environment.js';
 import type { Simulator } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
 import { PYTHON_PACKAGES, trainerInstall } from '../../dev/trainer-example.js';
-import type { Child } from '../../src/platform/process/child.js';
+import type { Child } from '../../dev/child.js';
 import { exampleIn } from '../docs/example.js';
 import { MAIN } from '../../lab/bed/command.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';

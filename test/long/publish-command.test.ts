@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
 import type { PolicyBed } from '../../lab/bed/policy-bed.js';
 import { startPolicyBed } from '../../lab/bed/policy-bed.js';
-import type { Child } from '../../src/platform/process/child.js';
+import type { Child } from '../../dev/child.js';
 import { puzzleBatch } from '../../lab/bed/bed.js';
 import { eventually, within } from '../../lab/bed/waiting.js';
 

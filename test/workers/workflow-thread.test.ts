@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
 import { createSupervisor } from '../../dev/supervisor.js';
-import { startChild } from '../../src/platform/process/child.js';
+import { startChild } from '../../dev/child.js';
 import { runCommand } from '../../src/platform/process/run-command.js';
 import { Config } from '../../src/workers/config.js';
 import { createWorkers } from '../../src/workers/worker.js';

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../../dev/free-port.js';
 import type { CollectProcessOptions } from '../harness/collect-process.js';
 import { collect, startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, writeInput } from '../harness/collection-files.js';

@@ -8,7 +8,7 @@ import { findInstallation } from '../../config/installation.js';
 import type { PreparedE2E } from '../../e2e/prepare.js';
 import { E2E_OPTIONS, prepareE2E } from '../../e2e/prepare.js';
 import { exists } from '../../../src/platform/files.js';
-import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../../dev/free-port.js';
 import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { eventually } from '../../../lab/bed/waiting.js';

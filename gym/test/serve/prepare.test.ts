@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { parseE2E } from '../../config/collect-config.js';
 import type { PreparedE2E } from '../../e2e/prepare.js';
 import { E2E_OPTIONS, prepareE2E } from '../../e2e/prepare.js';
-import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../../dev/free-port.js';
 import { isRunning } from '../../../lab/bed/process-tree.js';
 import type { TemporaryDirectory } from '../../../lab/bed/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../../lab/bed/temporary-directory.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { planned, planTable } from '../../../src/cli/plan/plan-command.js';
 import { toMs } from '../../../src/model/workflow-safe/durations.js';
 import { findTemporalCli } from '../../../tools/temporal-cli/find.js';
-import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../../dev/free-port.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { readOptions, wrongUsage } from '../../options.js';
 import { withReport } from '../page-text.js';

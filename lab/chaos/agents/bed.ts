@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, readdir, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../../dev/free-port.js';
 import type { KeptWorker } from '../../bed/kept-worker.js';
 import type { RecoveryBedOptions } from '../../bed/bed.js';
 import { createEndings } from '../../bed/endings.js';

@@ -2,7 +2,7 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'yaml';
-import type { Child, Exit } from '../../../src/platform/process/child.js';
+import type { Child, Exit } from '../../../dev/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { startLogged } from '../../bed/command.js';
 import { descendantsWith, isRunning } from '../../bed/process-tree.js';

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../../src/platform/errors.js';
-import { describeExit, logTail } from '../../../src/platform/process/child.js';
+import { describeExit, logTail } from '../../../dev/child.js';
 import { textsInFolder } from '../../bed/journal-texts.js';
 import { checkLabels } from '../../bed/policy-labels.js';
 import { puzzleRequest } from '../../bed/puzzle-request.js';

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { describeError } from '../../../src/platform/errors.js';
-import { describeExit, logTail } from '../../../src/platform/process/child.js';
+import { describeExit, logTail } from '../../../dev/child.js';
 import { eventually } from '../../bed/waiting.js';
 import { playBatch } from './play-batch.js';
 import { playStream } from './play-stream.js';

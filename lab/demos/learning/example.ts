@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { startChild } from '../../../src/platform/process/child.js';
+import { startChild } from '../../../dev/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { pythonInstall, type PythonInstall } from '../../../src/platform/python-setup.js';
 import { ensurePython, type PythonSetup } from '../../../src/platform/python-setup.js';

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
 import { replaceFile } from '../../../src/platform/files.js';
-import { takePort } from '../../../src/platform/process/free-port.js';
+import { takePort } from '../../../dev/free-port.js';
 import { lastLines, runCommand } from '../../../src/platform/process/run-command.js';
 import type { PlannedServer, StackPlace } from '../../../dev/stack.js';
 import { planServer, startServerAndWorker } from '../../../dev/stack.js';

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { takePort } from '../../../src/platform/process/free-port.js';
+import { takePort } from '../../../dev/free-port.js';
 import { createSupervisor } from '../../../dev/supervisor.js';
 import { examplePart } from './example.js';
 import type { Session } from './follow.js';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { startChild } from '../../../src/platform/process/child.js';
+import { startChild } from '../../../dev/child.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { stackEnvironment } from '../../../dev/stack-environment.js';
 import type { Part } from '../../../dev/supervisor.js';

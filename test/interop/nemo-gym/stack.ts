@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
-import { firstFreePort } from '../../../src/platform/process/free-port.js';
+import { firstFreePort } from '../../../dev/free-port.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
 /** Two of NeMo Gym's data sets with their servers: one answer, and a tool call before it. */

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
-import { claimFile } from '../claim.js';
+import { claimFile } from '../src/platform/claim.js';
 
 const TRIES = 200;
 

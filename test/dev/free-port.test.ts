@@ -6,15 +6,13 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { firstFreePort, takePort } from '../../src/platform/process/free-port.js';
+import { firstFreePort, takePort } from '../../dev/free-port.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
 
 test('a port that a living process has taken is no other’s before anybody listens there, and free once it has died', async (t) => {
   const folder = await temporaryFolder(t);
   const from = await firstFreePort(21_000);
-  const module = pathToFileURL(
-    path.join(import.meta.dirname, '../../src/platform/process/free-port.js'),
-  );
+  const module = pathToFileURL(path.join(import.meta.dirname, '../../dev/free-port.js'));
   const script = `
     const { takePort } = await import(${JSON.stringify(module.href)});
     console.log(await takePort(${from}, ${JSON.stringify(folder)}));

@@ -3,11 +3,11 @@ import { createReadStream } from 'node:fs';
 import { copyFile, mkdir, open, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
-import { describeError, shortened } from '../errors.js';
-import { plainLine } from '../plain.js';
-import { lastLines, runCommand } from './run-command.js';
-import type { Exit } from './spawned.js';
-import { spawned } from './spawned.js';
+import { describeError, shortened } from '../src/platform/errors.js';
+import { plainLine } from '../src/platform/plain.js';
+import { lastLines, runCommand } from '../src/platform/process/run-command.js';
+import type { Exit } from '../src/platform/process/spawned.js';
+import { spawned } from '../src/platform/process/spawned.js';
 
 export type { Exit };
 
