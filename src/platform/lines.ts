@@ -11,20 +11,13 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const CHUNK_BYTES = 1 << 18;
 
-export interface LineCutter {
-  /** Returns the lines that end in this chunk, without their line feeds. */
-  cut: (chunk: Buffer) => Buffer[];
-  /** Returns what follows the last line feed. */
-  rest: () => Buffer;
-}
-
 export interface LineOptions {
   /** A longer line is an error that names it. */
   most_bytes?: number;
 }
 
 /** Cuts bytes into lines, however they are chunked. */
-export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}): LineCutter {
+export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}) {
   let pieces: Buffer[] = [];
   let kept = 0;
   let number = 1;
@@ -43,7 +36,8 @@ export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}): L
     return line;
   };
   return {
-    cut: (chunk) => {
+    /** Returns the lines that end in this chunk, without their line feeds. */
+    cut: (chunk: Buffer): Buffer[] => {
       const lines: Buffer[] = [];
       let start = 0;
       for (;;) {
@@ -55,7 +49,8 @@ export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}): L
       if (start < chunk.length) keep(chunk.subarray(start));
       return lines;
     },
-    rest: () => Buffer.concat(pieces),
+    /** Returns what follows the last line feed. */
+    rest: (): Buffer => Buffer.concat(pieces),
   };
 }
 

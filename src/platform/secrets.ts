@@ -11,23 +11,16 @@
 export const FEWEST_CHARACTERS = 8;
 const REMOVED = '[secret]';
 
-export interface Secrets {
-  keep: (value: string) => void;
-  /** Returns the text without secrets. */
-  removedFrom: (text: string) => string;
-  /** The same for the beginning of a longer text: its end may hold the beginning of a secret, and is removed, too. */
-  removedFromCut: (text: string) => string;
-}
-
-export function createSecrets(): Secrets {
+export function createSecrets() {
   const known = new Set<string>();
   let pattern: RegExp | null = null;
   /** Length of the longest form of any secret. */
   let longest = 0;
+  /** Returns the text without secrets. */
   const removedFrom = (text: string): string =>
     pattern === null ? text : text.replace(pattern, REMOVED);
   return {
-    keep: (value) => {
+    keep: (value: string): void => {
       if (value.length < FEWEST_CHARACTERS || known.has(value)) return;
       known.add(value);
       const forms = [...known].flatMap(formsOf).sort((a, b) => b.length - a.length);
@@ -35,7 +28,8 @@ export function createSecrets(): Secrets {
       longest = Math.max(...forms.map(longestOf));
     },
     removedFrom,
-    removedFromCut: (text) => {
+    /** The same for the beginning of a longer text: its end may hold the beginning of a secret, and is removed, too. */
+    removedFromCut: (text: string): string => {
       const rest = removedFrom(text);
       return rest.slice(0, Math.max(0, rest.length - longest));
     },

@@ -1,4 +1,3 @@
-import type { Packing } from './arrow/packing.js';
 import { packing } from './arrow/packing.js';
 import type { PartPosition, PartWriter, WrittenRollout } from './trajectory-store.js';
 
@@ -45,7 +44,7 @@ export function writing(
     const before = reached.offsets[kind] ?? 0;
     reached = { ...reached, offsets: { ...reached.offsets, [kind]: before + piece.bytes.length } };
   };
-  const arrow: Packing | null = kinds.includes('sequences')
+  const arrow = kinds.includes('sequences')
     ? packing((bytes, rows) => put('sequences', { bytes, rows }))
     : null;
   const report = (): void => {

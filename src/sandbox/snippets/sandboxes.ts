@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Fault } from '../../model/faults.js';
 import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import type { Interpreter } from './interpreter.js';
-import type { Blocks, Ran, RunRequest } from './outcomes.js';
+import type { Blocks, Ran, RunRequest, Sandbox } from './outcomes.js';
 
 /** Interpreters by rollout: kept between turns while there is room, otherwise rebuilt from the rollout's code. */
 
@@ -22,18 +22,13 @@ export interface SandboxesOptions {
   idle_timeout_ms: number;
 }
 
-export interface Sandboxes {
-  run(request: RunRequest): Promise<Ran>;
-  close(): Promise<void>;
-}
-
 /** Running it again may meet a busier machine. */
 const REPLAY_PATIENCE = 3;
 
 const digestOf = (history: Blocks[]): string =>
   createHash('sha256').update(JSON.stringify(history)).digest('hex');
 
-export function createSandboxes(options: SandboxesOptions): Sandboxes {
+export function createSandboxes(options: SandboxesOptions): Pick<Sandbox, 'run' | 'close'> {
   const { timeout_ms } = options;
   const shelf = createShelf(options);
   const closing = new AbortController();
@@ -134,23 +129,10 @@ async function replay(
   return true;
 }
 
-interface Shelf {
-  look(session: string): Session | undefined;
-  /** Takes an unused interpreter, if there is one; it stays counted. */
-  take(session: string): Session | null;
-  /** Returns an interpreter. It stays until it is requested, idle for too long, or displaced. */
-  rest(session: string, it: Session): Promise<void>;
-  /** A new one, once there is a place for it. Waits in line while the least recently used ones end. */
-  begin(
-    session: string,
-    how: { signal: AbortSignal; start: SandboxesOptions['start'] },
-  ): Promise<Session>;
-  end(it: Session): Promise<void>;
-  close(): Promise<void>;
-}
+type Shelf = ReturnType<typeof createShelf>;
 
 /** At most `max_sandboxes` interpreters; holds the unused ones. */
-function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shelf {
+function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions) {
   /** The least recently used first. */
   const resting = new Map<string, Session>();
   let occupied = 0;
@@ -168,6 +150,7 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
     ending -= 1;
     leave();
   };
+  /** Takes an unused interpreter, if there is one; it stays counted. */
   const take = (session: string): Session | null => {
     const found = resting.get(session) ?? null;
     if (found?.idle != null) clearTimeout(found.idle);
@@ -181,11 +164,12 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
   const makeRoom = (): void => void endOldest(line.length() - ending);
 
   return {
-    look: (session) => resting.get(session),
+    look: (session: string): Session | undefined => resting.get(session),
     take,
     end,
 
-    async rest(session, it) {
+    /** Returns an interpreter. It stays until it is requested, idle for too long, or displaced. */
+    async rest(session: string, it: Session): Promise<void> {
       if (closed || !it.interpreter.alive) {
         await end(it);
         return;
@@ -197,7 +181,11 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
       makeRoom();
     },
 
-    async begin(session, { signal, start }) {
+    /** A new one, once there is a place for it. Waits in line while the least recently used ones end. */
+    async begin(
+      session: string,
+      { signal, start }: { signal: AbortSignal; start: SandboxesOptions['start'] },
+    ): Promise<Session> {
       const place = line.join(undefined, signal);
       makeRoom();
       await place;
@@ -210,7 +198,7 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
       }
     },
 
-    async close() {
+    async close(): Promise<void> {
       closed = true;
       await endOldest(resting.size);
     },

@@ -39,12 +39,7 @@ export function createWatcher(): Watcher {
   };
 }
 
-interface Thread {
-  /** Why it ended; null: it is running. */
-  readonly lost: string | null;
-  watch: Watcher['watch'];
-  close: Watcher['close'];
-}
+type Thread = ReturnType<typeof newThread>;
 
 interface Watched {
   tell: (excess: Excess) => void;
@@ -52,7 +47,7 @@ interface Watched {
   rested: ((excess: Excess | null) => void) | null;
 }
 
-function newThread(): Thread {
+function newThread() {
   const worker = startWorker();
   worker.unref();
   const all = new Map<number, Watched>();
@@ -79,10 +74,11 @@ function newThread(): Thread {
   });
 
   return {
-    get lost() {
+    /** Why it ended; null: it is running. */
+    get lost(): string | null {
       return lost;
     },
-    watch(tree, tell) {
+    watch(tree: Tree, tell: (excess: Excess) => void): Watch {
       const id = ++last_id;
       const one: Watched = { tell, rested: null };
       all.set(id, one);
@@ -107,7 +103,7 @@ function newThread(): Thread {
         },
       };
     },
-    async close() {
+    async close(): Promise<void> {
       await worker.terminate();
     },
   };

@@ -4,17 +4,8 @@ import { recordBatch } from './batches.js';
 /** A record batch has consecutive rows of one group up to this size, and at least one. */
 export const MOST_BATCH_BYTES = 8 * 2 ** 20;
 
-export interface Packing {
-  /** Whether all rows are written. */
-  readonly isWhole: boolean;
-  /** Writes what the next rollout must not share a batch with. */
-  makeRoom(rollout: readonly ArrowRow[]): Promise<void>;
-  add(rollout: readonly ArrowRow[]): Promise<void>;
-  flush(): Promise<void>;
-}
-
 /** Packs rollouts into record batches. A batch ends in the middle of a rollout only if the rollout alone is larger. */
-export function packing(write: (batch: Buffer, rows: number) => Promise<void>): Packing {
+export function packing(write: (batch: Buffer, rows: number) => Promise<void>) {
   let rows: ArrowRow[] = [];
   let bytes = 0;
   const flush = async (): Promise<void> => {
@@ -23,16 +14,18 @@ export function packing(write: (batch: Buffer, rows: number) => Promise<void>): 
     [rows, bytes] = [[], 0];
     await write(batch, count);
   };
+  /** Writes what the next rollout must not share a batch with. */
   const makeRoom = async (rollout: readonly ArrowRow[]): Promise<void> => {
     const isOther = rows[0] !== undefined && rows[0].group !== rollout[0]?.group;
     if (isOther || bytes + sizeOf(rollout) > MOST_BATCH_BYTES) await flush();
   };
   return {
-    get isWhole() {
+    /** Whether all rows are written. */
+    get isWhole(): boolean {
       return rows.length === 0;
     },
     makeRoom,
-    add: async (rollout) => {
+    add: async (rollout: readonly ArrowRow[]): Promise<void> => {
       await makeRoom(rollout);
       const isLarge = sizeOf(rollout) > MOST_BATCH_BYTES;
       for (const row of rollout) {

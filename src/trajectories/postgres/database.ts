@@ -116,13 +116,7 @@ export function createDatabase(options: DatabaseOptions): Database {
 
 type Use<T> = (ask: Ask) => Promise<T>;
 
-interface OwnPool {
-  connections: pg.Pool;
-  /** Whether nobody else uses this connection of the server; false behind a pooler. */
-  isOwn: (client: pg.ClientBase) => boolean;
-}
-
-function createPool(options: DatabaseOptions): OwnPool {
+function createPool(options: DatabaseOptions) {
   const { url, max_connections, statement_ms, check } = options;
   const own = new WeakSet<pg.ClientBase>();
   // The pool awaits this check, so nobody gets a connection that it refuses.
@@ -148,7 +142,9 @@ function createPool(options: DatabaseOptions): OwnPool {
   });
   // A connection that breaks while idle leaves the pool without any consequence.
   connections.on('error', () => undefined);
-  return { connections, isOwn: (client) => own.has(client) };
+  /** Whether nobody else uses this connection of the server; false behind a pooler. */
+  const isOwn = (client: pg.ClientBase): boolean => own.has(client);
+  return { connections, isOwn };
 }
 
 /** The pool constructs a client for each connection, in places where nobody would catch an error. */

@@ -75,16 +75,11 @@ export interface ObjectsPlace {
   object_bytes?: number | undefined;
 }
 
-export interface ObjectsWriter {
-  add: (piece: Buffer, rows: number) => Promise<void>;
-  end: () => Promise<ResultObject[]>;
-}
-
 /** Pieces of rows as objects of about this size, below a folder of this attempt. */
 export function openObjects(
   bucket: Bucket,
   { folder, kind, object_bytes = OBJECT_BYTES }: ObjectsPlace,
-): ObjectsWriter {
+) {
   const objects: ResultObject[] = [];
   const writer = randomUUID().slice(0, 8);
   let kept: { pieces: Buffer[]; rows: number; bytes: number } = { pieces: [], rows: 0, bytes: 0 };
@@ -96,13 +91,13 @@ export function openObjects(
     kept = { pieces: [], rows: 0, bytes: 0 };
   };
   return {
-    add: async (piece, rows) => {
+    add: async (piece: Buffer, rows: number): Promise<void> => {
       kept.pieces.push(piece);
       kept.rows += rows;
       kept.bytes += piece.length;
       if (kept.bytes >= object_bytes) await flush();
     },
-    end: async () => {
+    end: async (): Promise<ResultObject[]> => {
       if (kept.pieces.length > 0) await flush();
       return objects;
     },
