@@ -19,18 +19,13 @@ const MAX_ERROR_BYTES = 64 * 1024;
 const ERROR_PATIENCE_MS = 2000;
 
 const FLUSH = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+const { BROTLI_OPERATION_FLUSH: flush } = constants;
+const FLUSH_BROTLI = { flush, finishFlush: flush };
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
   ['gzip', () => createGunzip(FLUSH)],
   ['x-gzip', () => createGunzip(FLUSH)],
   ['deflate', () => createInflate(FLUSH)],
-  [
-    'br',
-    () =>
-      createBrotliDecompress({
-        flush: constants.BROTLI_OPERATION_FLUSH,
-        finishFlush: constants.BROTLI_OPERATION_FLUSH,
-      }),
-  ],
+  ['br', () => createBrotliDecompress(FLUSH_BROTLI)],
 ]);
 
 /** A body as the service meant it. Everything that counts bytes reads it decoded. */

@@ -78,15 +78,10 @@ export function certificateAt(url: string): Promise<string | null> {
       const { subject, issuer } = socket.getPeerCertificate();
       end(`the certificate of ${nameIn(subject)}, issued by ${nameIn(issuer)}`);
     });
-    socket.once('timeout', () => {
-      end(null);
-    });
-    socket.once('error', () => {
-      end(null);
-    });
-    socket.once('close', () => {
-      end(null);
-    });
+    for (const event of ['timeout', 'error', 'close'] as const)
+      socket.once(event, () => {
+        end(null);
+      });
   });
 }
 

@@ -48,7 +48,7 @@ export interface Launcher {
   ready: Ready;
   /** Listens inside. */
   server: Server;
-  send: (order: object) => void;
+  send: (order: object) => unknown;
   listen: (hear: (said: Said) => void) => void;
   /** Resolves when it has ended, and with it all that it started. */
   ended: Promise<void>;
@@ -95,8 +95,13 @@ export async function launch(
       stderr,
       ended,
       leave,
-      send: sender(child),
-      listen: hearer(child),
+      // If it has ended, `ended` says so.
+      send: (order) => child.connected && child.send(order, () => undefined),
+      listen: (hear) => {
+        child.on('message', (message) => {
+          hear(Said.parse(message));
+        });
+      },
       ...ready,
     };
   } catch (error) {
@@ -106,27 +111,14 @@ export async function launch(
   }
 }
 
-const sender = (child: ChildProcess) => (order: object) => {
-  // If it has ended, `ended` says so.
-  if (child.connected) child.send(order, () => undefined);
-};
-
-const hearer = (child: ChildProcess) => (hear: (said: Said) => void) => {
-  child.on('message', (message) => {
-    hear(Said.parse(message));
-  });
-};
-
-interface Greeting {
-  child: ChildProcess;
-  pid: number;
-  ended: Promise<void>;
-  stderr: Readable;
-}
-
 async function greet(
   opening: LaunchOptions,
-  { child, pid, ended, stderr }: Greeting,
+  {
+    child,
+    pid,
+    ended,
+    stderr,
+  }: Pick<Launcher, 'pid' | 'ended' | 'stderr'> & { child: ChildProcess },
 ): Promise<Pick<Launcher, 'ready' | 'server'>> {
   const errors = createOutput();
   stderr.on('data', errors.stderr);

@@ -73,12 +73,21 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
       throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
     }
     if (launch.folder !== null) group = begun.ready;
-    const code = watchCode(options, { root, group, close });
-    watch = code.watch;
+    const { levels, folder, mounts } = launch;
+    const end = (): void => void close();
+    let tell: (excess: Excess) => void = end;
+    watch = options.watcher.watch(
+      { root, group, levels, folder, mounts, limits, disk_bound: limits.disk },
+      (excess) => {
+        tell(excess);
+      },
+    );
     await watch.rest();
-    const run = createRun({ child, replies, close, group, ...code }, options);
+    const listen: RunningInterpreter['listen'] = (listener) => {
+      tell = listener ?? end;
+    };
     return {
-      run,
+      run: createRun({ child, replies, close, group, watch, listen }, options),
       close,
       get alive() {
         return alive;
@@ -90,36 +99,15 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   }
 }
 
-interface Watching {
-  watch: Watch;
-  /** Called with any excess from now on; null: the interpreter rests, and excess ends it. */
-  listen: (tell: ((excess: Excess) => void) | null) => void;
-}
-
-function watchCode(
-  { launch, limits, watcher }: StartOptions,
-  { root, group, close }: { root: number; group: number; close: () => Promise<void> },
-): Watching {
-  const { levels, folder, mounts } = launch;
-  const tree = { root, group, levels, folder, mounts, limits, disk_bound: limits.disk };
-  const end = (): void => void close();
-  let tell: (excess: Excess) => void = end;
-  return {
-    watch: watcher.watch(tree, (excess) => {
-      tell(excess);
-    }),
-    listen: (listener) => {
-      tell = listener ?? end;
-    },
-  };
-}
-
-interface RunningInterpreter extends Watching {
+interface RunningInterpreter {
   child: ChildProcessWithoutNullStreams;
   replies: LineReader;
   close: () => Promise<void>;
   /** The process group that code is in: it is stopped between two questions. */
   group: number;
+  watch: Watch;
+  /** Called with any excess from now on; null: the interpreter rests, and excess ends it. */
+  listen: (tell: ((excess: Excess) => void) | null) => void;
 }
 
 function createRun(
