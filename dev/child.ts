@@ -9,7 +9,7 @@ import { lastLines, runCommand } from '../src/platform/process/run-command.js';
 import type { Exit } from '../src/platform/process/spawned.js';
 import { spawned } from '../src/platform/process/spawned.js';
 
-export type { Exit };
+export { describeExit, type Exit } from '../src/platform/process/spawned.js';
 
 /** A running process with its own process group. */
 export interface Child {
@@ -148,10 +148,6 @@ async function kernelLifeline(): Promise<string[] | null> {
   const args = ['--pdeathsig', 'TERM', '--'];
   const { ok } = await runCommand({ command: 'setpriv', args: [...args, 'true'], timeoutMs: 5000 });
   return ok ? args : null;
-}
-
-export function describeExit({ code, signal }: Exit): string {
-  return signal === null ? `with exit code ${code ?? 'unknown'}` : `by ${signal}`;
 }
 
 /** Lines of stacks (of JavaScript, of native code), of their headings, and of objects and log lines in JSON. */

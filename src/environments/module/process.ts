@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ms from 'ms';
 import { createLineCutter } from '../../platform/lines.js';
-import { describeExit, type Exit } from '../../platform/process/child.js';
+import { describeExit, type Exit } from '../../platform/process/spawned.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import { createHttpCall, type HttpCalls } from '../http/call.js';
 import {

@@ -6,6 +6,10 @@ export interface Exit {
   signal: NodeJS.Signals | null;
 }
 
+export function describeExit({ code, signal }: Exit): string {
+  return signal === null ? `with exit code ${code ?? 'unknown'}` : `by ${signal}`;
+}
+
 /**
  * Resolves with the process once it runs, and with its end. Rejects if it cannot be started; do not touch its streams
  * before, they may be missing. Later errors (a signal that cannot be sent, a pipe that is closed) show in how it ends.
