@@ -38,9 +38,9 @@ export interface Served {
   /** Whether anything was published. If not, the trainer's versions are the served ones. */
   is_published: boolean;
   /** The lowest version that is served now, at which new groups are born; null: nobody knows. */
-  born?: number | null;
+  born?: number | null | undefined;
   /** The highest version that anyone has published. */
-  target?: number | null;
+  target?: number | null | undefined;
   /** Why nothing is served; null: something is. */
   waiting?: Waiting | null;
 }

@@ -117,10 +117,7 @@ export function openStream(plan: StreamPlan): Stream {
 
 const servedIn = ({ pacing, is_published, born, waiting = null }: StreamState): Served => ({
   served: pacing.served,
-  is_published,
-  ...(born !== undefined && { born }),
-  ...(pacing.target !== undefined && { target: pacing.target }),
-  waiting,
+  ...{ is_published, born, target: pacing.target, waiting },
 });
 
 function withNews(

@@ -1,3 +1,4 @@
+import type { StreamRequest } from '../../stream/stream-request.js';
 import type { Failures } from '../failures.js';
 import { sumOf } from '../failures.js';
 import type { PolicyView } from '../policy.js';
@@ -8,23 +9,17 @@ import { isServing } from '../policy.js';
  * receives it.
  */
 
-export interface PacingSettings {
-  /** B: groups per step. */
-  groups_per_step: number;
-  /** How many versions older a token may be than the weights that train on it. */
-  max_lag: number;
-  /** c: by how many versions the policy moves per step. */
-  versions_per_step: number;
-  when_stale: 'wait' | 'drop' | 'mask';
-  /** Rollouts per group. */
-  num_repeats: number;
-  /** Rollouts of the stream at once. */
-  max_in_flight: number;
-  /** How many samples there are. */
-  samples: number;
-  /** How often all samples are played; null: without end. */
-  epochs: number | null;
-}
+/** Of the request, and how many samples there are. */
+export type PacingSettings = Pick<
+  StreamRequest,
+  | 'groups_per_step'
+  | 'max_lag'
+  | 'versions_per_step'
+  | 'when_stale'
+  | 'num_repeats'
+  | 'max_in_flight'
+  | 'epochs'
+> & { samples: number };
 
 /** A group that is neither delivered nor discarded. */
 export interface OpenGroup {
