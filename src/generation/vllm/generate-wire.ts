@@ -1,7 +1,5 @@
-import { z } from 'zod';
 import type { Place } from '../../model/pictures.js';
 import { joinedIds } from '../../model/token-id.js';
-import { listOf } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
 
@@ -68,46 +66,37 @@ export function folded(
   return joinedIds([...parts, ids.slice(from)]);
 }
 
-const Top = z.object({ token_id: z.int(), logprob: z.number() });
-const GenerateChunk = z.looseObject({
-  /** With `return_token_ids`, in the first chunk: the prompt's ids, with those of its pictures. */
-  prompt_token_ids: z.unknown().optional(),
-  choices: listOf(
-    z.looseObject({
-      logprobs: z
-        .object({
-          content: listOf(
-            z.looseObject({ logprob: z.unknown(), top_logprobs: listOf(Top).nullish() }),
-          ),
-        })
-        .nullish(),
-    }),
-  ),
-});
-
-/** Data of an unexpected shape is passed on unchanged: later checks report what is wrong with it. */
+/**
+ * Its logprobs are in the shape of completions, where ids are names. With `return_token_ids` the first chunk has the
+ * prompt's ids, with those of its pictures. Nothing is checked here: later checks report what is wrong.
+ */
 export function asCompletionChunk(chunk: unknown): unknown {
-  const parsed = GenerateChunk.safeParse(chunk);
-  if (!parsed.success) return chunk;
-  const { prompt_token_ids } = parsed.data;
-  const choices = parsed.data.choices.map(({ logprobs, ...choice }) => ({
-    ...choice,
+  const { choices, prompt_token_ids, ...rest } = Object(chunk) as Record<string, unknown>;
+  if (!Array.isArray(choices) || choices.length !== 1) return chunk;
+  const choice = {
+    ...(choices[0] as object),
     ...(prompt_token_ids != null && { prompt_token_ids }),
     text: '',
-    logprobs:
-      logprobs == null
-        ? null
-        : {
-            token_logprobs: logprobs.content.map(({ logprob }) => logprob),
-            top_logprobs: logprobs.content.map(({ top_logprobs }) =>
-              Object.fromEntries(
-                (top_logprobs ?? []).map(({ token_id, logprob }) => [
-                  `token_id:${token_id}`,
-                  logprob,
-                ]),
-              ),
-            ),
-          },
-  }));
-  return { ...parsed.data, choices };
+    logprobs: logprobsIn(memberOf(choices[0], 'logprobs')),
+  };
+  return { ...rest, choices: [choice] };
+}
+
+const memberOf = (value: unknown, name: string): unknown =>
+  (Object(value) as Record<string, unknown>)[name];
+
+function logprobsIn(logprobs: unknown): unknown {
+  const content = memberOf(logprobs, 'content');
+  if (!Array.isArray(content)) return logprobs;
+  const topsOf = (tops: unknown): unknown =>
+    Object.fromEntries(
+      (Array.isArray(tops) ? tops : []).map((top) => [
+        `token_id:${String(memberOf(top, 'token_id'))}`,
+        memberOf(top, 'logprob'),
+      ]),
+    );
+  return {
+    token_logprobs: content.map((one) => memberOf(one, 'logprob')),
+    top_logprobs: content.map((one) => topsOf(memberOf(one, 'top_logprobs'))),
+  };
 }
