@@ -6,7 +6,6 @@ import { PHASES, type Phase, type ReplicaState } from './policy-states.js';
 export {
   REPLICA_NEEDS,
   REPLICA_STATES,
-  SLEEP_LEVELS,
   type Phase,
   type ReplicaNeeds,
   type ReplicaState,
