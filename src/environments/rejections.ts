@@ -21,6 +21,16 @@ export function rejectedFields({
   return rejected({ ...where, problems: problemsOf(error, input) });
 }
 
+/** A sample's `extra_env_info`, as an environment of this project needs it; `name`: the environment's in messages. */
+export function parsedInfo<T extends z.ZodType>(
+  schema: T,
+  { name, info }: { name: string; info: unknown },
+): z.output<T> {
+  const { data, error } = schema.safeParse(info);
+  if (error === undefined) return data;
+  throw rejectedFields({ subject: `${name}: extra_env_info of the sample`, error, input: info });
+}
+
 /** The fault for problems found by other means. */
 export function rejected({ subject, problems, ...at }: BadData & { problems: Problem[] }): Fault {
   const shown = problems.slice(0, MAX_PROBLEMS).map(({ where, what }) => `${where}: ${what}`);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineKind, inJavaScript } from '../kind.js';
 import type { Environment, FinishedRollouts, Turn, TurnAnswer } from '../environment.js';
 import { createFloat32Mean } from '../../platform/python/numbers.js';
-import { rejectedFields } from '../rejections.js';
+import { parsedInfo } from '../rejections.js';
 import { environmentSays, stepNow } from '../turn.js';
 import { reply } from './turn.js';
 
@@ -36,12 +36,7 @@ export function createCalculator(): Environment {
 }
 
 function answerTurn({ message_log, metadata }: Turn): TurnAnswer {
-  const parsed = CalculatorMetadata.safeParse(metadata);
-  if (!parsed.success) {
-    const subject = 'calculator: extra_env_info of the sample';
-    throw rejectedFields({ subject, error: parsed.error, input: metadata });
-  }
-  const problem = parsed.data;
+  const problem = parsedInfo(CalculatorMetadata, { name: 'calculator', info: metadata });
   const last = message_log.at(-1);
   const said = last?.role === 'assistant' ? last.content : '';
   const { content, reward, goes_on, stop_strings } = reply(said, problem);

@@ -10,7 +10,7 @@ import type {
   Turn,
   TurnAnswer,
 } from '../environment.js';
-import { rejected, rejectedFields } from '../rejections.js';
+import { parsedInfo, rejected } from '../rejections.js';
 import { environmentSays, saidIn, stepNow } from '../turn.js';
 
 const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
@@ -31,12 +31,7 @@ export function createCodeJaccard(): Environment {
 
 function answerTurn(turn: Turn, context: StepContext): TurnAnswer {
   const { metadata } = turn;
-  const parsed = JaccardMetadata.safeParse(metadata);
-  if (!parsed.success) {
-    const subject = 'code jaccard: extra_env_info of the sample';
-    throw rejectedFields({ subject, error: parsed.error, input: metadata });
-  }
-  const { ground_truth } = parsed.data;
+  const { ground_truth } = parsedInfo(JaccardMetadata, { name: 'code jaccard', info: metadata });
   const what = context.prompt_length === undefined ? null : CHECK.problemOf(ground_truth);
   if (what !== null)
     throw rejected({ subject: 'code jaccard', problems: [{ where: 'ground_truth', what }] });

@@ -12,7 +12,7 @@ import { createRemoteSandbox } from './remote-sandbox.js';
 import { limitsOf, type CodeSettings } from './settings.js';
 import { z } from 'zod';
 import { nullIsAbsent } from '../../model/absent.js';
-import { rejected, rejectedFields } from '../rejections.js';
+import { parsedInfo, rejected } from '../rejections.js';
 
 const STOP_STRING = '</code>';
 
@@ -151,16 +151,14 @@ function executedTurns(
   { message_log: log, metadata }: Turn,
   { settings }: { settings: CodeSettings },
 ): ExecutedTurn[] {
-  const subject = 'code: extra_env_info of the sample';
-  const parsed = CodeMetadata.safeParse(metadata);
-  if (!parsed.success) throw rejectedFields({ subject, error: parsed.error, input: metadata });
-  const { executed_messages: all } = parsed.data;
+  const { executed_messages: all } = parsedInfo(CodeMetadata, { name: 'code', info: metadata });
   return all.map((message, i) => {
     const code = codeOf(log[message]?.content ?? '', settings);
     const observation = log[message + 1];
     const isInOrder = i === 0 || (all[i - 1] ?? 0) < message;
     if (code === null || observation === undefined || !isInOrder) {
       const what = `expected messages with code, each followed by an observation, in order, got ${message} of ${log.length}`;
+      const subject = 'code: extra_env_info of the sample';
       throw rejected({ subject, problems: [{ where: `executed_messages.${i}`, what }] });
     }
     return { message, code, observation: observation.content };

@@ -64,33 +64,74 @@ export const installedGrader = (setup: PythonSetup): GraderPoolOptions => ({
 });
 
 export function createGraderPool(options: GraderPoolOptions): GraderPool {
-  let closed: Fault | null = null;
-  let refusal: Fault | null = null;
-  const line = createWaitingLine(() => closed ?? refusal ?? staff.take());
-  const serve = (): void => {
+  const ending = new AbortController();
+  const all = new Set<GraderProcess>();
+  const proven = new Set<GraderProcess>();
+  const idle = new Set<GraderProcess>();
+  let places = 0;
+  const line = createWaitingLine<undefined, GraderProcess | 'new'>(() => {
+    const [process] = idle;
+    if (process !== undefined) idle.delete(process);
+    else if (places < options.max_processes) places += 1;
+    else return null;
+    return process ?? 'new';
+  });
+  const leave = (): void => {
+    places -= 1;
     line.serve();
-    staff.hire(line.length());
   };
-  const refuseLine = (fault: Fault): void => {
-    refusal = fault;
+  const rest = (process: GraderProcess): void => {
+    if (all.has(process)) idle.add(process);
     line.serve();
-    refusal = null;
   };
-  const staff = createStaff(options, { onFree: serve, onNobody: refuseLine });
+  const commandOf = findCommand(options);
 
-  const compare = async (pair: Pair, signal: AbortSignal): Promise<Comparison> => {
+  /** For a place that was taken. */
+  const start = async (): Promise<GraderProcess> => {
+    const command = await commandOf(ending.signal).catch((error: unknown) => {
+      leave();
+      throw error;
+    });
+    const process = startGraderProcess(command, options);
+    all.add(process);
+    void process.ended.then(() => {
+      for (const processes of [all, proven, idle]) processes.delete(process);
+      leave();
+    });
+    await process.ready.catch((error: unknown) => {
+      throw notStarting(command, error);
+    });
+    proven.add(process);
+    return process;
+  };
+
+  const processFor = async (signal: AbortSignal): Promise<GraderProcess> => {
+    const place = await line.join(undefined, signal);
+    if (place !== 'new') return place;
+    const starting = start();
+    return await orAborted(starting, signal).catch((error: unknown) => {
+      starting.then(rest, () => undefined);
+      throw error;
+    });
+  };
+
+  const check = async (process: GraderProcess, pair: Pair): Promise<Outcome> => {
+    const outcome = await process.check(pair);
+    if ('comparison' in outcome && !outcome.last) rest(process);
+    else process.kill();
+    return outcome;
+  };
+
+  const compare = async (pair: Pair, given: AbortSignal): Promise<Comparison> => {
+    const signal = AbortSignal.any([given, ending.signal]);
     const failures: string[] = [];
     while (failures.length < MAX_ATTEMPTS) {
       // Whatever ended a process may have ended others, whose ends must be noticed before one of them is chosen.
       if (failures.length > 0) await orAborted(sleep(SETTLING_MS), signal);
-      const place = line.join(undefined, signal);
-      serve();
-      const process = await place;
-      if (process instanceof Fault) throw process;
+      const process = await processFor(signal);
       // An abandoned check runs on to its deadline: a new process costs more than most checks.
-      const outcome = await orAborted(staff.check(process, pair), signal);
+      const outcome = await orAborted(check(process, pair), signal);
       if ('comparison' in outcome) return outcome.comparison;
-      if (closed !== null) throw closed;
       failures.push(outcome.failed);
     }
     throw noAnswer(failures);
@@ -100,87 +141,12 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
     compare,
     health: async (signal) => {
       signal.throwIfAborted();
-      if (!staff.isProven()) await compare(HEALTH_CHECK, signal);
+      if (proven.size === 0) await compare(HEALTH_CHECK, signal);
     },
     close: async () => {
-      closed = closing();
-      line.serve();
-      await staff.dismiss();
-    },
-  };
-}
-
-interface Staff {
-  /** A free process, which is then busy; null: there is none. */
-  take(): GraderProcess | null;
-  /** `process` comes from `take`. */
-  check(process: GraderProcess, pair: Pair): Promise<Outcome>;
-  /** Starts processes for that many waiting checks, up to the limit. */
-  hire(waiting: number): void;
-  /** At least one process has started. */
-  isProven(): boolean;
-  dismiss(): Promise<void>;
-}
-
-interface StaffListener {
-  onFree: () => void;
-  /** No process can be started, and none is left to serve the line. */
-  onNobody: (fault: Fault) => void;
-}
-
-function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffListener): Staff {
-  const live = new Map<GraderProcess, 'starting' | 'idle' | 'busy'>();
-  const isProven = (): boolean => [...live.values()].some((state) => state !== 'starting');
-
-  const start = (command: GraderCommand): void => {
-    const process = startGraderProcess(command, options);
-    live.set(process, 'starting');
-    process.ready.then(
-      () => {
-        live.set(process, 'idle');
-        onFree();
-      },
-      (error: unknown) => {
-        live.delete(process);
-        if (!isProven()) onNobody(notStarting(command, error));
-      },
-    );
-    void process.ended.then(() => {
-      live.delete(process);
-      onFree();
-    });
-  };
-
-  const installation = createInstallation(options, { onFree, onNobody });
-
-  return {
-    isProven,
-    take: () => {
-      const process = [...live].find(([, state]) => state === 'idle')?.[0] ?? null;
-      if (process !== null) live.set(process, 'busy');
-      return process;
-    },
-    check: async (process, pair) => {
-      const outcome = await process.check(pair);
-      if (!('comparison' in outcome)) return outcome;
-      if (outcome.last) process.kill();
-      else {
-        live.set(process, 'idle');
-        onFree();
-      }
-      return outcome;
-    },
-    hire: (waiting) => {
-      const starting = [...live.values()].filter((state) => state === 'starting').length;
-      const wanted = Math.min(waiting - starting, options.max_processes - live.size);
-      const command = wanted > 0 ? options.command() : null;
-      if (wanted > 0 && command === null) installation.begin();
-      for (let i = 0; command !== null && i < wanted; i++) start(command);
-    },
-    dismiss: async () => {
-      const processes = [...live.keys()];
-      for (const process of processes) process.kill();
-      await Promise.all(processes.map(({ ended }) => ended));
+      ending.abort(closing());
+      for (const process of all) process.kill();
+      await Promise.all([...all].map(({ ended }) => ended));
     },
   };
 }
@@ -188,30 +154,25 @@ function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffList
 /** How long a failed installation answers for those that come later. */
 const FAILED_FOR_MS = 60_000;
 
-/** At most one at a time. Whoever waits is served when it ends. */
-function createInstallation(
-  { install }: Pick<GraderPoolOptions, 'install'>,
-  { onFree, onNobody }: StaffListener,
-): { begin: () => void } {
-  let isRunning = false;
-  let failed: { fault: Fault; at: number } | null = null;
-  return {
-    begin: () => {
-      if (isRunning) return;
-      if (failed !== null && performance.now() - failed.at < FAILED_FOR_MS) {
-        onNobody(failed.fault);
-        return;
-      }
-      isRunning = true;
-      install()
-        .finally(() => {
-          isRunning = false;
-        })
-        .then(onFree, (error: unknown) => {
-          failed = { fault: notInstalled(error), at: performance.now() };
-          onNobody(failed.fault);
-        });
-    },
+/** Installs it first where it is not there: at most once at a time, for all that wait for it. */
+function findCommand({ command, install }: GraderPoolOptions) {
+  let running: Promise<void> | null = null;
+  const forget = (): void => {
+    running = null;
+  };
+  const installed = (): Promise<void> => {
+    running ??= install().catch((error: unknown) => {
+      throw notInstalled(error);
+    });
+    running.then(forget, () => setTimeout(forget, FAILED_FOR_MS).unref());
+    return running;
+  };
+  return async (signal: AbortSignal): Promise<GraderCommand> => {
+    if (command() === null) await installed();
+    signal.throwIfAborted();
+    const found = command();
+    if (found === null) throw notInstalled(new Error('its packages are not there'));
+    return found;
   };
 }
 

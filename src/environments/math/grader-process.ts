@@ -1,5 +1,7 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { z } from 'zod';
+import { describeError } from '../../platform/errors.js';
+import { createLineCutter } from '../../platform/lines.js';
 import { utf8Problem } from '../../platform/utf8-text.js';
 import type { GraderCommand } from './grader-install.js';
 
@@ -44,11 +46,6 @@ const Reply = z.union([
   z.object({ id: z.int(), fault: z.string(), message: z.string() }),
 ]);
 
-interface Check {
-  id: number;
-  settle: (outcome: Outcome) => void;
-}
-
 export interface GraderLimits {
   /** Limit of one check; then the process is killed. */
   deadline_ms: number;
@@ -56,71 +53,69 @@ export interface GraderLimits {
 }
 
 export function startGraderProcess(
-  command: GraderCommand,
+  { program, args, env }: GraderCommand,
   { deadline_ms, start_timeout_ms }: GraderLimits,
 ): GraderProcess {
-  const { promise: ready, resolve: becomeReady, reject: failToStart } = withResolvers();
-  // Waiting callers see the rejection; without a caller it must not crash the process.
-  ready.catch(() => undefined);
+  // One that cannot be started may lack its streams, too.
+  const child: ChildProcess = spawn(program, args, { env, stdio: 'pipe' });
   let over: string | null = null;
-  let isReady = false;
-  let current: Check | null = null;
+  let waiting: { resolve: (line: string) => void; reject: (why: Error) => void } | null = null;
   let last_id = 0;
 
+  /** The first call gives the reason. */
   const end = (why: string): void => {
     if (over !== null) return;
     over = why;
-    clearTimeout(startTimer);
-    kill();
-    failToStart(new Error(why));
-    current?.settle({ failed: why });
+    terminate(child);
+    waiting?.reject(new Error(why));
   };
-  const startTimer = setTimeout(() => {
-    end(`was not ready after ${start_timeout_ms / 1000} s`);
-  }, start_timeout_ms);
-
+  const nextLine = async (ms: number, late: string): Promise<string> => {
+    if (over !== null) throw new Error(over);
+    const timer = setTimeout(end, ms, `${late} ${ms / 1000} s`);
+    return await new Promise<string>((resolve, reject) => {
+      waiting = { resolve, reject };
+    }).finally(() => {
+      clearTimeout(timer);
+    });
+  };
   const receive = (line: string): void => {
-    if (over !== null) return;
-    if (!isReady) {
-      isReady = Ready.safeParse(json(line)).success;
-      clearTimeout(startTimer);
-      if (isReady) becomeReady();
-      else end(`began with ${shown(line)}`);
-      return;
-    }
-    const outcome = outcomeOf(line, current?.id);
-    if ('failed' in outcome) end(outcome.failed);
-    else current?.settle(outcome);
+    if (waiting === null) end(`answered ${shown(line)} to no check`);
+    else waiting.resolve(line);
+    waiting = null;
   };
-  const { send, kill, ended } = spawnGrader(command, { receive, end });
+
+  const ended = whenEnded(child, { receive, end });
+  const ready = nextLine(start_timeout_ms, 'was not ready after').then((line) => {
+    if (Ready.safeParse(json(line)).success) return;
+    end(`began with ${shown(line)}`);
+    throw new Error(over ?? '');
+  });
+  // Waiting callers see the rejection; without a caller it must not crash the process.
+  ready.catch(() => undefined);
 
   return {
     ready,
     ended,
-    check: (pair) =>
-      new Promise((resolve) => {
-        if (over !== null) {
-          resolve({ failed: over });
-          return;
-        }
-        const id = ++last_id;
-        const timer = setTimeout(() => {
-          end(`gave no answer within ${deadline_ms / 1000} s`);
-        }, deadline_ms);
-        const settle = (outcome: Outcome): void => {
-          clearTimeout(timer);
-          current = null;
-          resolve(outcome);
-        };
-        current = { id, settle };
-        send({ id, ...pair });
-      }),
-    kill: end.bind(null, 'was ended by the worker'),
+    check: async (pair) => {
+      const id = ++last_id;
+      try {
+        const line = nextLine(deadline_ms, 'gave no answer within');
+        child.stdin?.write(`${JSON.stringify({ id, ...pair })}\n`);
+        const outcome = outcomeOf(await line, id);
+        if ('failed' in outcome) end(outcome.failed);
+        return outcome;
+      } catch (error) {
+        return { failed: describeError(error) };
+      }
+    },
+    kill: () => {
+      end('was ended by the worker');
+    },
   };
 }
 
 /** What a line says about the current check. */
-function outcomeOf(line: string, asked: number | undefined): Outcome {
+function outcomeOf(line: string, asked: number): Outcome {
   const { data: reply } = Reply.safeParse(json(line));
   if (reply === undefined) return { failed: `answered ${shown(line)}` };
   if (reply.id !== asked) return { failed: `answered check ${reply.id}, which was not asked` };
@@ -129,75 +124,52 @@ function outcomeOf(line: string, asked: number | undefined): Outcome {
   return { comparison: { score, extracted_answer }, last };
 }
 
-interface Listener {
-  receive: (line: string) => void;
-  /** May be called more than once; the first call gives the reason. */
-  end: (why: string) => void;
-}
-
-function spawnGrader(
-  command: GraderCommand,
-  { receive, end }: Listener,
-): { send: (value: object) => void; kill: () => void; ended: Promise<void> } {
-  const { promise: ended, resolve: confirmEnd } = withResolvers();
-  const child = spawn(command.program, command.args, { env: command.env, stdio: 'pipe' });
-  child.on('error', (error) => {
-    end(`cannot be started: ${error.message}`);
-    if (child.pid === undefined) confirmEnd();
-  });
-  // It may lack its streams, too.
-  if (child.pid === undefined) return { send: () => false, kill: () => undefined, ended };
+/** Reads its lines until it has ended, whose reason is what it says last. */
+function whenEnded(
+  child: ChildProcess,
+  { receive, end }: { receive: (line: string) => void; end: (why: string) => void },
+): Promise<void> {
+  const lines = createLineCutter({ most_bytes: MAX_LINE_BYTES });
   let errors = '';
-  child.stdout.on('data', lines({ receive, unreadable: end }));
-  child.stderr.on('data', (data: Buffer) => {
+  child.stdout?.on('data', (data: Buffer) => {
+    try {
+      for (const line of lines.cut(data)) receive(textOf(line));
+    } catch (error) {
+      end(`answered with a line that is no answer: ${describeError(error)}`);
+    }
+  });
+  child.stderr?.on('data', (data: Buffer) => {
     errors = (errors + data.toString()).slice(-KEPT_ERROR_BYTES);
   });
   // The way the process ended explains what it could no longer read.
-  child.stdin.on('error', () => undefined);
-  child.on('close', (code, signal) => {
-    const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;
-    end([how, ...errors.trim().split('\n').slice(-3)].filter((text) => text !== '').join(': '));
-    confirmEnd();
+  child.stdin?.on('error', () => undefined);
+  return new Promise((resolve) => {
+    child.on('error', (error) => {
+      end(`cannot be started: ${error.message}`);
+      if (child.pid === undefined) resolve();
+    });
+    child.on('close', (code, signal) => {
+      const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;
+      end([how, ...errors.trim().split('\n').slice(-3)].filter((text) => text !== '').join(': '));
+      resolve();
+    });
   });
-  return {
-    send: (value) => child.stdin.write(`${JSON.stringify(value)}\n`),
-    kill: () => {
-      // Its guard ends what it has started, and then itself.
-      child.kill('SIGTERM');
-      const timer = setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS);
-      child.once('close', () => {
-        clearTimeout(timer);
-      });
-    },
-    ended,
-  };
 }
 
-interface LineReaders {
-  receive: (line: string) => void;
-  unreadable: (why: string) => void;
+/** Its guard ends what it has started, and then itself. */
+function terminate(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS);
+  child.once('close', () => {
+    clearTimeout(timer);
+  });
 }
 
-function lines({ receive, unreadable }: LineReaders): (data: Buffer) => void {
-  let parts: Buffer[] = [];
-  let bytes = 0;
-  return (data) => {
-    let rest = data;
-    for (let at = rest.indexOf(10); at >= 0; at = rest.indexOf(10)) {
-      const line = Buffer.concat([...parts, rest.subarray(0, at)]);
-      const problem = utf8Problem(line);
-      if (problem === null) receive(line.toString());
-      else unreadable(`answered with a line that is no text: ${problem}`);
-      parts = [];
-      bytes = 0;
-      rest = rest.subarray(at + 1);
-    }
-    bytes += rest.length;
-    if (bytes > MAX_LINE_BYTES) {
-      parts = [];
-      unreadable(`answered with a line of more than ${MAX_LINE_BYTES / 2 ** 20} MiB`);
-    } else if (rest.length > 0) parts.push(rest);
-  };
+function textOf(line: Buffer): string {
+  const problem = utf8Problem(line);
+  if (problem === null) return line.toString();
+  throw new Error(problem);
 }
 
 function json(line: string): unknown {
@@ -209,19 +181,3 @@ function json(line: string): unknown {
 }
 
 const shown = (line: string): string => JSON.stringify(line.slice(0, 80));
-
-interface Resolvers {
-  promise: Promise<void>;
-  resolve: () => void;
-  reject: (reason: Error) => void;
-}
-
-function withResolvers(): Resolvers {
-  let resolve: Resolvers['resolve'] = () => undefined;
-  let reject: Resolvers['reject'] = () => undefined;
-  const promise = new Promise<void>((done, fail) => {
-    resolve = done;
-    reject = fail;
-  });
-  return { promise, resolve, reject };
-}

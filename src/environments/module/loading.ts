@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { pathToFileURL } from 'node:url';
-import type { EnvironmentContext, BatchEnvironment, TurnEnvironment } from './authoring.js';
+import type { BatchEnvironment, EnvironmentContext, TurnEnvironment } from './authoring.js';
 import { OPTIONAL, subjectOf, type ModuleStart } from './wire.js';
 import { describeError } from '../../platform/errors.js';
 import { readWhole } from '../../platform/regular-file.js';
@@ -11,7 +11,20 @@ export async function loadModule(
   context: EnvironmentContext,
 ): Promise<TurnEnvironment | BatchEnvironment> {
   const subject = subjectOf({ path, export: name, name: context.name });
-  return await make(await load(path, context), { subject, name, settings, context });
+  const loaded = await load(path, context);
+  const exported = exportOf(loaded, name);
+  if (exported === undefined) {
+    const hint = name === 'default' ? '; write `export default { stepOne }`' : '';
+    throw new Error(`${subject}: there is none, only ${Object.keys(loaded).join(', ')}${hint}`);
+  }
+  if (typeof exported !== 'function') return shaped(exported, subject);
+  let made: unknown;
+  try {
+    made = await (exported as (...given: unknown[]) => unknown)(settings, context);
+  } catch (error) {
+    throw new Error(`${subject} threw: ${thrownText(error)}`, { cause: error });
+  }
+  return shaped(made, `${subject} returned`);
 }
 
 async function load(path: string, { name }: EnvironmentContext): Promise<Record<string, unknown>> {
@@ -61,32 +74,6 @@ async function loadTypeScript(url: string): Promise<Record<string, unknown>> {
   process.setSourceMapsEnabled(true);
   const { tsImport } = await import('tsx/esm/api');
   return (await tsImport(url, import.meta.url)) as Record<string, unknown>;
-}
-
-interface Making {
-  subject: string;
-  name: string;
-  settings: Record<string, unknown>;
-  context: EnvironmentContext;
-}
-
-async function make(
-  loaded: Record<string, unknown>,
-  { subject, name, settings, context }: Making,
-): Promise<TurnEnvironment | BatchEnvironment> {
-  const exported = exportOf(loaded, name);
-  if (exported === undefined) {
-    const hint = name === 'default' ? '; write `export default { stepOne }`' : '';
-    throw new Error(`${subject}: there is none, only ${Object.keys(loaded).join(', ')}${hint}`);
-  }
-  if (typeof exported !== 'function') return shaped(exported, subject);
-  let made: unknown;
-  try {
-    made = await (exported as (...given: unknown[]) => unknown)(settings, context);
-  } catch (error) {
-    throw new Error(`${subject} threw: ${thrownText(error)}`, { cause: error });
-  }
-  return shaped(made, `${subject} returned`);
 }
 
 /** In a file that its package.json makes CommonJS, the default export is one `default` deeper. */

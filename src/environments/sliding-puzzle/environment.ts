@@ -3,11 +3,10 @@ import type {
   Environment,
   EnvironmentMessage,
   FinishedRollouts,
-  Metadata,
   Observation,
   TurnAnswer,
 } from '../environment.js';
-import { rejectedFields } from '../rejections.js';
+import { parsedInfo } from '../rejections.js';
 import { environmentSays, stepNow } from '../turn.js';
 import { act, parseAction } from './actions.js';
 import { GameState, render } from './board.js';
@@ -25,19 +24,15 @@ type PuzzleMetadata = z.infer<typeof PuzzleMetadata>;
 export function createSlidingPuzzle(): Environment {
   return {
     step: stepNow(({ message_log, metadata }) =>
-      answerTurn(message_log.at(-1), parseMetadata(metadata)),
+      answerTurn(
+        message_log.at(-1),
+        parsedInfo(PuzzleMetadata, { name: 'sliding puzzle', info: metadata }),
+      ),
     ),
     globalPostProcessAndMetrics: async (rollouts) => ({
       sliding_puzzle_success_rate: await successRate(rollouts),
     }),
   };
-}
-
-function parseMetadata(info: Metadata): PuzzleMetadata {
-  const parsed = PuzzleMetadata.safeParse(info);
-  if (parsed.success) return parsed.data;
-  const subject = 'sliding puzzle: extra_env_info of the sample';
-  throw rejectedFields({ subject, error: parsed.error, input: info });
 }
 
 /** One turn. Only moves count against `max_moves`: looking at the board and unreadable replies are free. */

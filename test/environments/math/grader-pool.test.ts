@@ -92,7 +92,7 @@ describe('the grader pool', () => {
     ['garbage', /answered "Traceback/],
     ['wrong-id', /answered check 2, which was not asked/],
     ['bad-score', /answered .*NaN/],
-    ['huge', /a line of more than 1 MiB/],
+    ['huge', /line 2: expected at most 1048576 bytes, got more/],
     ['fault', /timeout: comparing took more than 5 s; then timeout/],
   ] as const) {
     test(`makes a fault of a process that does this twice: ${answer}`, async (t) => {
