@@ -50,17 +50,22 @@ function firstOf(
   text: Buffer,
   marks: readonly { begin: Buffer; end: Buffer }[],
 ): { behind: number; end: Buffer } | null {
-  const found = marks
-    .map(({ begin, end }) => ({ at: text.indexOf(begin), begin, end }))
-    .filter(({ at }) => at !== -1)
-    .sort((a, b) => a.at - b.at);
-  const [first] = found;
-  return first === undefined ? null : { behind: first.at + first.begin.length, end: first.end };
+  let first = null as { behind: number; end: Buffer } | null;
+  let until = Infinity;
+  for (const { begin, end } of marks) {
+    const at = text.indexOf(begin);
+    if (at === -1 || at >= until) continue;
+    until = at;
+    first = { behind: at + begin.length, end };
+  }
+  return first;
 }
 
-/** How many of the last bytes are the beginning of a mark. */
+/** How many of the last bytes are the beginning of a mark. Each piece of a stream of tokens asks: it makes no copies. */
 function begunIn(text: Buffer, mark: Buffer): number {
-  for (let count = Math.min(mark.length - 1, text.length); count > 0; count--)
-    if (text.subarray(text.length - count).equals(mark.subarray(0, count))) return count;
-  return 0;
+  const [first = 0] = mark;
+  let at = text.indexOf(first, Math.max(0, text.length - mark.length + 1));
+  while (at !== -1 && text.compare(mark, 0, text.length - at, at) !== 0)
+    at = text.indexOf(first, at + 1);
+  return at === -1 ? 0 : text.length - at;
 }
