@@ -28,7 +28,7 @@ npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
   --only TEXT  only scenarios whose name contains TEXT: "at once", "slow" (five minutes), "observations"; the slice sizes are called "sizes"
   --rounds N   rounds of each scenario, also of one with slow turns
   --large      slice sizes with four times as many rollouts, one round
-  --write      puts the tables into lab/bench/README.md
+  --write      puts the tables into lab/bench/TABLES.md
 
   --size         one batch of many rollouts on a server with a database file, as npm start has
   --rollouts N   another size, a multiple of its repeats
@@ -143,7 +143,7 @@ async function measureLargeBatch({ rollouts, memory, json }: Options): Promise<s
 }
 
 async function writeReport(report: string, name: 'measured' | 'size'): Promise<void> {
-  const file = path.join(PROJECT_ROOT, 'lab', 'bench', 'README.md');
+  const file = path.join(PROJECT_ROOT, 'lab/bench/TABLES.md');
   await writeFile(file, withReport(await readFile(file, 'utf8'), { name, report }));
 }
 

@@ -1,4 +1,4 @@
-/** lab/bench/README.md as text: each measurement has its place between two markers. */
+/** lab/bench/TABLES.md as text: each measurement has its place between two markers. */
 
 export const marksOf = (name: string): [begin: string, end: string] => [
   `<!-- ${name} -->`,
@@ -14,7 +14,7 @@ export function withReport(page: string, { name, report }: { name: string; repor
   const [begin, end] = marksOf(name);
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
   if (from === -1 || to < from)
-    throw new Error(`lab/bench/README.md: expected ${begin} and ${end}, got a page without them`);
+    throw new Error(`lab/bench/TABLES.md: expected ${begin} and ${end}, got a page without them`);
   return `${page.slice(0, from + begin.length)}\n\n${report}\n\n${page.slice(to)}`;
 }
 

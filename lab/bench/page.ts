@@ -8,11 +8,11 @@ import { tablesIn, withReport } from './page-text.js';
 import { machine } from './report.js';
 
 /**
- * Measures again and puts the tables into lab/bench/README.md: `npm run bench:page -- NAME …`, or `-- all`. A measurement
+ * Measures again and puts the tables into lab/bench/TABLES.md: `npm run bench:page -- NAME …`, or `-- all`. A measurement
  * that fails leaves its place as it was.
  */
 
-const FILE = path.join(PROJECT_ROOT, 'lab', 'bench', 'README.md');
+const FILE = path.join(PROJECT_ROOT, 'lab/bench/TABLES.md');
 
 const list = (): string =>
   Object.entries(SECTIONS)
@@ -59,4 +59,4 @@ for (const name of names) {
     process.exitCode = 1;
   });
 }
-console.log('lab/bench/README.md has the new tables; `npm run format` aligns them');
+console.log('lab/bench/TABLES.md has the new tables; `npm run format` aligns them');

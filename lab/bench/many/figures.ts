@@ -145,7 +145,7 @@ export function postgresIn(page: string): Figures['postgres'] {
     wal_bytes_turn === undefined ||
     Number.isNaN(cpu_ms_turn + wal_bytes_turn)
   )
-    throw new Error('lab/bench/README.md: expected a row of turns of 3 s in postgres, got none');
+    throw new Error('lab/bench/TABLES.md: expected a row of turns of 3 s in postgres, got none');
   return { cpu_ms_turn, wal_bytes_turn, ...TURN_OF_STORES };
 }
 

@@ -101,7 +101,7 @@ const EXAMPLE = { rollouts: 50_000, turns: 20, turn_s: 6, tokens: 800, slice_s: 
 async function writeFigures(options: ManyOptions): Promise<void> {
   const whole = await playOne({ ...options, ...WHOLE });
   const streamed = await playOne({ ...options, ...STREAMED });
-  const bench = await readFile(path.join(PROJECT_ROOT, 'lab', 'bench', 'README.md'), 'utf8');
+  const bench = await readFile(path.join(PROJECT_ROOT, 'lab/bench/TABLES.md'), 'utf8');
   const where = `${machine()}, Temporal CLI ${cli.version}`;
   const figures = figuresOf({ whole, streamed, postgres: postgresIn(bench), where });
   const file = path.join(PROJECT_ROOT, 'src', 'cli', 'plan', 'figures.ts');

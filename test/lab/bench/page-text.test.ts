@@ -1,4 +1,4 @@
-/** What measurements print gets into its place of lab/bench/README.md, and every measurement has one. */
+/** What measurements print gets into its place of lab/bench/TABLES.md, and every measurement has one. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -7,8 +7,8 @@ import { SECTIONS } from '../../../lab/bench/page-sections.js';
 import { placesIn, withReport } from '../../../lab/bench/page-text.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
-describe('lab/bench/README.md', () => {
-  const page = readFileSync(path.join(PROJECT_ROOT, 'lab', 'bench', 'README.md'), 'utf8');
+describe('lab/bench/TABLES.md', () => {
+  const page = readFileSync(path.join(PROJECT_ROOT, 'lab', 'bench', 'TABLES.md'), 'utf8');
 
   test('has a place for each measurement, and no other', () => {
     assert.deepEqual(placesIn(page).sort(), ['measured', 'size', ...Object.keys(SECTIONS)].sort());
