@@ -107,10 +107,10 @@ describe('examples that need a stack', { skip }, () => {
   const python = (block: string): Promise<string> =>
     run(install.python, ['-c', `${GIVEN}\n${block}`]);
 
-  test('README: a batch is started, watched and read', async () => {
+  test('batches: a batch is started, watched and read', async () => {
     const said = await shell(
       await exampleIn(
-        'README.md',
+        'docs/batches.md',
         'start --input-file examples/sliding-puzzle/batch.json --id step-17',
       ),
     );
@@ -118,12 +118,7 @@ describe('examples that need a stack', { skip }, () => {
     assert.match(said, /^\d+-\d +[\d.]+ .*terminated/m);
   });
 
-  test('README: a reward is tried', async () => {
-    await writeFile(at('questions.jsonl'), '{"question": "2 + 3?", "answer": "5"}\n');
-    assert.match(
-      await shell(await exampleIn('README.md', '--function my_rewards:reward')),
-      /"reward": ?1,/,
-    );
+  test('python-environments: a reward is tried', async () => {
     const step = await exampleIn('docs/python-environments.md', '--function my_rewards:reward');
     assert.match(await shell(step), /"reward": ?\d/);
   });
