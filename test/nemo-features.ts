@@ -191,7 +191,7 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   ],
   'an environment of your own': [
     `${ENVIRONMENTS}/http.test.ts › sends the logs, the metadata and the headers of the protocol`,
-    `${ENVIRONMENTS}/user-module.test.ts › answers one sample at a time in TypeScript, and leaves source maps as they were`,
+    `${ENVIRONMENTS}/user-module.test.ts › answers one sample at a time in TypeScript`,
     `${ENVIRONMENTS}/python.test.ts › serves a class to kind http, and ends with SIGTERM`,
   ],
   'NeMo Gym inside of NeMo RL': [

@@ -1,4 +1,4 @@
-/** The tests that hold what ARCHITECTURE.md promises (test/semantics.test.ts), each as `file › name`. */
+/** The tests that hold what is promised (test/semantics.test.ts), each as `file › name`. */
 
 export type Tests = readonly string[];
 
@@ -14,7 +14,7 @@ export const ENVIRONMENTS = 'test/environments';
 const WORKERS = 'test/workers';
 const HERE = 'test/semantics.test.ts';
 
-/** By number, each clause as it is written there. */
+/** Of ARCHITECTURE.md by number, each clause as it is written there. */
 export const INVARIANTS: Record<number, Record<string, Tests>> = {
   1: {
     'A generation is in the journal before its activity completes': [
@@ -258,5 +258,98 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKFLOWS}/reset.test.ts › \${workflow.type} continues as a new run with its input alone`,
     `${LONG}/resets.test.ts › a batch that has ended has the same rows, though its rollouts had ended after the task`,
     `${LONG}/resets.test.ts › a stream and its groups have the same steps, and go on with the next`,
+  ],
+};
+
+/** Ways in which wrong data would get into training, or a fault would pass for a reward, as they are kept out. */
+export const POISONS: Record<string, Tests> = {
+  'a full context is known by token counts alone, an adapter has the limit of its parent': [
+    `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
+    `${ENGINE}/context-limit.test.ts › for an adapter is measured by its parent’s limit (capture 227)`,
+  ],
+  'raw logprobs under a temperature, filters or penalties are refused, or their row says `raw`': [
+    `${ENGINE}/logprobs-probe.test.ts › of an engine \${what} is \${mode}`,
+    `${ACTIVITIES}/plan-batch.test.ts › of a raw engine are refused under \${fields}, with what to do`,
+    `${ACTIVITIES}/logprobs-mode.test.ts › a replica that turns out to be raw behind the planning is refused before anything is sampled`,
+  ],
+  'the row of an engine that does not show its logprobs mode says `unknown`': [
+    `${ACTIVITIES}/plan-batch.test.ts › that an engine does not show are taken, and said in the log`,
+    `${ACTIVITIES}/logprobs-mode.test.ts › says that its logprobs are \${mode} where the replica showed that`,
+  ],
+  'a batch is refused whose replica serves another version than it expects': [
+    `${ACTIVITIES}/plan-batch.test.ts › is that of every replica, or the batch is refused: each other one with its label`,
+  ],
+  'tokens of a replica that does not report its version have none': [
+    `${ACTIVITIES}/policy-version.test.ts › where the replica does not say: never the label that the batch expects`,
+  ],
+  'tokens have the version that the engine reports, also where the batch expects none': [
+    `${ACTIVITIES}/policy-version.test.ts › and one that the replica says is recorded also where the batch expects none`,
+  ],
+  'an agent whose judge is down has no row': [
+    `${MODEL}/gym-lives.test.ts › is how the run failed, and no valid end`,
+    `${MODEL}/gym-lives.test.ts › is a result of its collection`,
+  ],
+  'an answer with `mask_sample` has a row that does not train': [
+    `${MODEL}/masked-answer.test.ts › is a row that is not trained on, whose reward counts`,
+  ],
+  'a rollout that its environment truncates is `truncated`': [
+    `python/tests/test_server.py › test_what_an_environment_truncated_is_passed_on`,
+    `${ENVIRONMENTS}/user-module.test.ts › says that a limit of its own ended the rollout`,
+  ],
+  'metrics count faults and attempts of all rollouts': [
+    `${MODEL}/metrics.test.ts › count the faults and attempts of rollouts that failed`,
+    `${MODEL}/metrics.test.ts › of no valid rollout are what went wrong in all that were begun`,
+  ],
+  'under `min_k` a group has its first k valid members': [
+    `${ACTIVITIES}/close-min-k.test.ts › gives each group its first k valid rollouts; those behind them are surplus`,
+    `${WORKFLOWS}/min-k.test.ts › a group that has k valid rollouts stops its own, and no other`,
+  ],
+  'a sample whose environment raises an exception each time has no row': [
+    `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
+  ],
+  'an environment that is busy is asked again': [
+    `${ENVIRONMENTS}/http.test.ts › \${status} is \${type} with the environment's type and message`,
+    `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
+  ],
+  'turns with long contexts wait for memory': [
+    `${ACTIVITIES}/long-contexts.test.ts › wait until the folds of those before them leave room`,
+    `${STORE}/long-journals.test.ts › that are folded at the same time hold the event loop up by a slice at a time`,
+  ],
+  'a replica that answers 400, 401 or 422 to `/weight_info` has no version, and fails no rollout': [
+    `${ENGINE}/vllm-control.test.ts › have none where it answers \${status}: that is no fault, and is asked again after half a minute`,
+  ],
+  'a module that loops forever fails its own turn alone': [
+    `${ENVIRONMENTS}/module-process.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
+  ],
+  'a rollout whose end could not be written has the rewards of its turns': [
+    `${ACTIVITIES}/close-batch.test.ts › takes turns that have reached an end for it, though the end was never written`,
+  ],
+  'the arrays of the example trainer are those of the rows': [
+    `${LONG}/trainer.test.ts › has the arrays of its rows`,
+  ],
+  'prompts and overrides of NeMo Gym become what upstream makes of them': [
+    `gym/test/python/format.test.ts › fill every recorded template as Python 3.11 fills it`,
+    `gym/test/create-params.test.ts › overrides of responses_create_params are in rows as upstream's commands put them there`,
+  ],
+  'ids and text end with the token that completes a stop string': [
+    `${ACTIVITIES}/stop-strings.test.ts › whatever an engine samples past a stop string, and wherever it is cut, the turn ends as if sampled token by token`,
+    `${ACTIVITIES}/stop-strings.test.ts › is refused where its ids do not say the stop string that ended it, and none of them stays`,
+  ],
+  'an event that a proxy repeats, loses or delays leaves no token in a row': [
+    `${ENGINE}/meddled-streams.test.ts › is noticed at once: what is handed on is where it was sampled`,
+    `${ACTIVITIES}/meddled-streams.test.ts › whose proxy \${how} an event\${cut === null ? '' : ', then cuts'} has the tokens and logprobs that the engine sampled`,
+  ],
+  '`overlong` decides about truncated rollouts': [
+    `${MODEL}/training-fields.test.ts › is kept with a loss multiplier of 0, where the request masks it`,
+    `${MODEL}/training-fields.test.ts › is a failure, where the request drops it, though its environment graded it`,
+  ],
+  '`train_mask` has what the policy sampled, neither prompt nor observations': [
+    `${MODEL}/train-mask.test.ts › are those that the policy sampled, neither prompt nor observations`,
+  ],
+  '`prompt_tokens` says where the prompt ends': [
+    `${MODEL}/training-fields.test.ts › says where the prompt ends, and of each whole turn its reward and how it was finished`,
+  ],
+  'a turn that cannot be continued starts over, and its row says so': [
+    `${ACTIVITIES}/resume-sampling.test.ts › with \${what} starts over, and its row says so`,
   ],
 };

@@ -1,7 +1,7 @@
 /**
  * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what it says of
- * processes that die sentence by sentence, each row of its table of failures and of README.md's, and each feature of
- * docs/nemo.md. It fails for a promise without a test, and for a test that was deleted or renamed.
+ * processes that die sentence by sentence, each row of its table of failures and of README.md's, each feature of
+ * docs/nemo.md, and what keeps wrong data out of training. It fails for a promise without a test, and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { DEATHS } from './deaths.js';
 import { codeIn } from './docs/checks/page.js';
 import { NEMO_FEATURES } from './nemo-features.js';
 import { NEMO_NAMES } from './nemo-names.js';
-import { FAILURES, INVARIANTS } from './promises.js';
+import { FAILURES, INVARIANTS, POISONS } from './promises.js';
 import { README_FAILURES } from './readme-failures.js';
 
 const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
@@ -22,11 +22,16 @@ const ARCHITECTURE = read('ARCHITECTURE.md');
 const sectionOf = (title: string): string =>
   new RegExp(`^## ${title}\\n(.*?)(?=^## )`, 'ms').exec(ARCHITECTURE)?.[1] ?? '';
 
-/** The names of a file's tests as they are written, those of loops with their `${…}`, or the expression of a name. */
+/**
+ * The names of a file's tests, and of groups of them, as they are written: those of loops with their `${…}`, or the
+ * expression of a name.
+ */
 function testsIn(file: string): string[] {
   if (!existsSync(path.join(PROJECT_ROOT, file))) return [];
+  if (file.endsWith('.py'))
+    return [...read(file).matchAll(/\bdef (\w+)\(/g)].map(([, name = '']) => name);
   const calls = read(file).matchAll(
-    /\btest\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`|([\w.]+),)/g,
+    /\b(?:test|describe)\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`|([\w.]+),)/g,
   );
   return [...calls].map(
     ([, single, double, template, name]) => single ?? double ?? template ?? name ?? '',
@@ -122,6 +127,14 @@ for (const [page, failures] of [
       });
     }
   });
+
+describe('what would poison training is kept out', () => {
+  for (const [claim, tests] of Object.entries(POISONS))
+    test(claim, () => {
+      assert.ok(tests.length > 0);
+      tests.forEach(checkHeld);
+    });
+});
 
 describe('docs/nemo.md names the tests of what it says', () => {
   const rows = [...read('docs/nemo.md').matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(

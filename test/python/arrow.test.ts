@@ -123,7 +123,7 @@ const METRICS =
   '{"counts": {"requested": 2, "completed": 2}, "files": {"rollouts": "rollouts.jsonl", "sequences": "rollouts.arrow"}}';
 
 test(
-  'the block of docs/training-data.md reads both forms of a stored batch alike',
+  'the blocks of docs/training-data.md read both forms of a stored batch alike',
   { skip },
   async (t) => {
     const folder = await temporaryFolder(t);
@@ -131,12 +131,15 @@ test(
     await mkdir(batch, { recursive: true });
     await writeBoth(batch, [plainRow({ tokens: 3 }), plainRow({ tokens: 5 })]);
     await writeFile(path.join(batch, 'metrics.json'), METRICS);
+    const lines = await exampleIn('docs/training-data.md', 'arrays.loss_mask.sum()');
     const block = await exampleIn('docs/training-data.md', 'trajectories(batch.sequences())');
     const after = `
-lines = to_arrays(batch.rows(), advantages="grpo")
 assert (arrays.input_ids == lines.input_ids).all() and (arrays.loss_mask == lines.loss_mask).all()
 assert len(lengths) == len(rows) == 2 and all(lengths)`;
-    python(['-c', `${block}${after}`], { cwd: folder, PYTHONPATH: PYTHON_PACKAGES });
+    python(['-c', `${lines}\nlines = arrays\n${block}${after}`], {
+      cwd: folder,
+      PYTHONPATH: PYTHON_PACKAGES,
+    });
   },
 );
 
