@@ -34,6 +34,7 @@ const SHOWN: Shown[] = [
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },
   { page: 'docs/scale.md', has: 'rollouts in flight', why: 'plan.test.ts compares it with what the command prints' },
+  { page: 'docs/stream.md', has: 'range(trained, 500)', why: 'an excerpt of examples/trainer/stream.py, which test/long/trainer.test.ts plays' },
   { page: 'docs/trainers.md', has: 'trl import Publish', why: 'it needs TRL, a model and a data set; test/interop/trl.test.ts trains with its twin' },
   { page: 'docs/trainers.md', has: 'trl.asynchronous import', why: 'it needs TRL, a model and a data set; test/interop/trl-async.test.ts trains with its twin' },
   { page: 'docs/trainers.md', has: 'integrations.prime_rl orchestrator.toml', why: 'it needs prime-rl; test/interop/prime-rl.test.ts starts it' },
