@@ -1,5 +1,4 @@
 import type { JournalLine } from '../../src/model/journal.js';
-import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 
@@ -32,13 +31,5 @@ export function askedAgain<T extends Asked>(
 }
 
 /** Turns, or an agent's calls. */
-function wholeIn(trajectory: Trajectory): ReadonlySet<number> {
-  const { turns, calls } = trajectory;
-  const isWhole = (at: number): boolean => openAnswer(trajectory, at).line !== null;
-  if (calls.length > 0)
-    return new Set(
-      calls.flatMap(({ sampled }, at) => (sampled !== null || isWhole(at) ? [at] : [])),
-    );
-  const count = turns.length + (isWhole(turns.length) ? 1 : 0);
-  return new Set(Array(count).keys());
-}
+const wholeIn = ({ calls }: Trajectory): ReadonlySet<number> =>
+  new Set(calls.flatMap(({ sampled }, at) => (sampled.generation === null ? [] : [at])));

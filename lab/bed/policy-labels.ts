@@ -6,8 +6,7 @@ import type { JournalTexts } from './journal-texts.js';
 import { linesOf } from './journal-texts.js';
 import { readJsonLines } from './json-lines.js';
 import { requestLogOf } from './simulator.js';
-import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
-import { openAnswer } from '../../src/model/journal/open-answers.js';
+import type { Sampled } from '../../src/model/journal/open-answers.js';
 
 export interface LabelReport {
   tokens: number;
@@ -66,25 +65,14 @@ export async function checkLabels({
 /** As the simulator names them. */
 const isHalf = ({ weights }: { weights: string }): boolean => weights.startsWith('half');
 
-interface Answer extends Pick<OpenAnswer, 'segments' | 'token_ids'> {
+interface Answer extends Pick<Sampled, 'segments' | 'token_ids'> {
   /** Ids before it. */
   context: number;
 }
 
-/** The answers of turns, or of an agent's calls; those in progress, too. */
-function* answersIn(trajectory: Trajectory): Generator<Answer> {
-  const { start, turns, calls, open } = trajectory;
-  for (const [number, { sampled, prompt_length }] of calls.entries()) {
-    const answer = sampled ?? open.get(number);
-    if (answer !== undefined) yield { ...answer, context: prompt_length };
-  }
-  let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
-  if (calls.length > 0) return;
-  for (const turn of [...turns, { ...openAnswer(trajectory), observation: null }]) {
-    yield { ...turn, context };
-    context += turn.token_ids.length + (turn.observation?.token_ids.length ?? 0);
-  }
-}
+/** All answers, those in progress, too. */
+const answersIn = ({ calls }: Trajectory): Answer[] =>
+  calls.map(({ sampled, prompt_length }) => ({ ...sampled, context: prompt_length }));
 
 /** Returns how many of its tokens count. */
 function judge(

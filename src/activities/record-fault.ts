@@ -1,7 +1,6 @@
 import { commonMs } from '../platform/waits/common-clock.js';
 import type { Attempts } from '../model/faults.js';
 import { Fault, faultWith, isDenial, judged } from '../model/faults.js';
-import { openAnswer } from '../model/journal/open-answers.js';
 import type { Names } from '../model/journal/standing.js';
 import { faultBefore, waitedFor } from '../model/journal/standing.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -28,7 +27,7 @@ export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
  */
 export async function recordFault(
   error: unknown,
-  { journal, turn = journal.trajectory.turns.length, attempts, names }: FailedCall,
+  { journal, turn = journal.trajectory.observations.length, attempts, names }: FailedCall,
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
@@ -56,7 +55,7 @@ export async function recordFault(
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
   return judged(faultWith(fault, { waited }), {
-    of_turn: openAnswer(trajectory, turn).faults,
+    of_turn: trajectory.call_faults.get(turn) ?? {},
     ...(allowed && { attempts: allowed }),
   });
 }

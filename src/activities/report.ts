@@ -1,14 +1,14 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import { textOf } from '../model/content.js';
-import { failuresBefore, isTree } from '../model/journal/calls.js';
+import { failuresBefore } from '../model/journal/lives.js';
 import { lastSpoken } from '../model/journal/last-words.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import { openTokens } from '../model/journal/standing.js';
 import { isUntrained, overlongOf } from '../model/journal/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
-import { totalsOf } from '../model/journal/trajectory.js';
+import { isProgram, totalsOf } from '../model/journal/trajectory.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
@@ -94,10 +94,10 @@ function untrainedOf(trajectory: Trajectory): { untrained?: true } {
 
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
 function preview(trajectory: Trajectory): string {
-  const said = openAnswer(trajectory).line?.content;
+  const said = isProgram(trajectory) ? undefined : openAnswer(trajectory).generation?.content;
   const { observation, text: answered } = lastSpoken(trajectory);
   const seen = textOf(observation?.message?.content ?? '');
-  const text = said ?? (isTree(trajectory) && seen === '' ? answered : seen);
+  const text = said ?? (isProgram(trajectory) && seen === '' ? answered : seen);
   const end = text
     .slice(-20 * PREVIEW_LENGTH)
     .replace(/\s+/g, ' ')

@@ -7,7 +7,7 @@ import type {
 } from '../generation/generation-service.js';
 import type { Fault } from '../model/faults.js';
 import type { Entry, RolloutSettings } from '../model/journal.js';
-import type { OpenAnswer } from '../model/journal/open-answers.js';
+import type { Sampled } from '../model/journal/open-answers.js';
 import type { PlacedPicture } from '../model/pictures.js';
 
 /** An answer to be sampled, whoever needs it. */
@@ -52,7 +52,7 @@ export interface Call {
 /** What a call needs of its journal. */
 export interface Tape {
   /** The answer as the journal has it. */
-  open: () => OpenAnswer;
+  open: () => Sampled;
   append: (line: Extract<Entry, { kind: 'chunk' | 'generation' }>) => Promise<void>;
   /** Resolves when what was appended is stored and the journal was still ours then; else throws a `StoreFault`. */
   stored: () => Promise<void>;

@@ -11,7 +11,7 @@ import { wantsVersion } from './recorded-request.js';
  * whose answer is whole asks nobody. Throws only the signal's reason and errors that are no faults.
  */
 export async function sample(call: Call, means: Means): Promise<Outcome> {
-  if (means.tape.open().line !== null) return 'sampled';
+  if (means.tape.open().generation !== null) return 'sampled';
   const { pool, waits, signal } = means;
   const { session_id, sharer } = call;
   // Without room for tokens, no slot is needed.

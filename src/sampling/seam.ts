@@ -1,6 +1,7 @@
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, RolloutSettings } from '../model/journal.js';
-import type { OpenAnswer } from '../model/journal/open-answers.js';
+import type { Sampled } from '../model/journal/open-answers.js';
+import { turnsOf } from '../model/journal/calls.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 
 /**
@@ -40,8 +41,8 @@ export function endOfTokens(
 }
 
 /** Tokens that ended a turn of this rollout as neither stop string nor stop token id. No server lists them. */
-export function knownEos({ turns }: Trajectory): Set<number> {
-  const ended = turns.filter(
+export function knownEos(trajectory: Trajectory): Set<number> {
+  const ended = turnsOf(trajectory).filter(
     ({ generation }) => generation.finish_reason === 'stop' && generation.stop_reason === null,
   );
   return new Set(ended.flatMap(({ token_ids }) => token_ids.slice(-1)));
@@ -124,7 +125,7 @@ export function withoutSpecials(text: string, special_tokens: readonly string[])
 
 /** Whether the turn, with what comes `next`, would contain more versions than the batch allows; then it starts over. */
 export function spansTooManyVersions(
-  { segments }: OpenAnswer,
+  { segments }: Sampled,
   {
     settings,
     next,

@@ -1,9 +1,9 @@
-import type { Answers, OpenAnswer } from '../model/journal/open-answers.js';
+import type { Sampled } from '../model/journal/open-answers.js';
 import { openAnswer } from '../model/journal/open-answers.js';
 import type { Call, Tape } from './call.js';
 
 interface Written extends Pick<Tape, 'append' | 'stored'> {
-  readonly trajectory: Pick<Answers, 'open'> & { turns: readonly unknown[] };
+  readonly trajectory: Parameters<typeof openAnswer>[0];
 }
 
 /** The tape of one answer of a journal. */
@@ -54,7 +54,7 @@ const NOTHING = { token_ids: [], logprobs: [], text: '' };
 
 /** The request that sampled the token at this offset. */
 function writerOf(
-  { segments }: OpenAnswer,
+  { segments }: Sampled,
   { at, facts }: { at: number; facts: RequestFacts },
 ): RequestFacts {
   const segment = segments.find(({ end }) => end > at);
@@ -65,7 +65,7 @@ function writerOf(
 
 /** What a chunk contains to replace everything from this offset on by these tokens. */
 export function partOf(
-  { token_ids, logprobs, top_logprobs, text, finish }: OpenAnswer,
+  { token_ids, logprobs, top_logprobs, text, finish }: Sampled,
   { from, to = token_ids.length }: { from: number; to?: number },
 ): Pick<Chunk, 'token_ids' | 'logprobs' | 'top_logprobs' | 'text' | 'finish'> {
   return {

@@ -8,6 +8,7 @@ import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
 import { plainOf } from '../../src/platform/json/kept.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const a = author('');
 const MIB = 2 ** 20;
@@ -70,7 +71,7 @@ describe('what an environment leaves with a rollout', () => {
     const answer = { metadata: { moves: 2 } };
     const { trajectory } = await stepped(t, { answer, before: ['first'] });
     assert.deepEqual(
-      trajectory.turns.map(({ observation }) => plainOf(observation.metadata)),
+      turnsOf(trajectory).map(({ observation }) => plainOf(observation.metadata)),
       [null, { moves: 2 }],
     );
   });

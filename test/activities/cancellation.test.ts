@@ -14,6 +14,7 @@ import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service
 import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { eventually } from '../../lab/bed/waiting.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 /** Cancels once the journal says that something has happened. */
 const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {
@@ -44,7 +45,7 @@ describe('an attempt that is cancelled', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { faults } = read;
-    assert.deepEqual([open.line, faults], [null, {}]);
+    assert.deepEqual([open.generation, faults], [null, {}]);
     bench.checkPlayed();
   });
 
@@ -82,7 +83,8 @@ describe('an attempt that is cancelled', () => {
     assert.ok(error instanceof CancelledFailure);
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
-    const { turns, total_reward } = read;
+    const { total_reward } = read;
+    const turns = turnsOf(read);
     assert.deepEqual([turns.length, total_reward, open.token_ids], [1, 1, idsOf('tw')]);
   });
 
@@ -111,7 +113,7 @@ describe('an attempt that is cancelled', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { faults } = read;
-    assert.deepEqual([open.line?.content, faults], ['said', {}]);
+    assert.deepEqual([open.generation?.content, faults], ['said', {}]);
   });
 
   test('can be finished at once: what it wrote is a partial message of the row', async (t) => {

@@ -11,6 +11,7 @@ import { SETTINGS } from '../fakes/journal-lines.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const PAUSE_MS = 10;
 
@@ -56,7 +57,7 @@ describe('limits that change while an answer streams', () => {
       settings: { max_seq_len: 5000 },
     });
     const read = await bench.elsewhere().readTrajectory(REF);
-    const [turn] = read.turns;
+    const [turn] = turnsOf(read);
     assert.deepEqual([turn?.token_ids.length, turn?.generation.finish_reason], [200, 'length']);
     assert.equal(turn?.generation.content, 'x'.repeat(200));
     assert.equal(left.requests, 1);
@@ -75,7 +76,7 @@ describe('limits that change while an answer streams', () => {
     const [first, second] = bench.service.requests;
     assert.deepEqual([first?.max_tokens, second?.max_tokens], [150, 20]);
     assert.deepEqual(second?.prompt_ids, [...first!.prompt_ids, ...idsOf('x'.repeat(150))]);
-    const [turn] = (await bench.elsewhere().readTrajectory(REF)).turns;
+    const [turn] = turnsOf(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual([turn?.token_ids.length, turn?.generation.finish_reason], [170, 'length']);
     assert.equal(left.requests, 0);
   });

@@ -23,9 +23,9 @@ describe('a turn that is generated', () => {
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(open.token_ids, idsOf('left or right'));
     assert.deepEqual(open.logprobs, deltaOf('left or right').logprobs);
-    assert.equal(open.line?.content, 'left or right');
-    assert.equal(open.line.finish_reason, 'stop');
-    assert.deepEqual([open.line.queue_s, open.line.generate_s], [0.25, 0.5]);
+    assert.equal(open.generation?.content, 'left or right');
+    assert.equal(open.generation.finish_reason, 'stop');
+    assert.deepEqual([open.generation.queue_s, open.generation.generate_s], [0.25, 0.5]);
     bench.checkPlayed();
   });
 
@@ -34,7 +34,7 @@ describe('a turn that is generated', () => {
     await bench.started();
     await bench.result('generateTurn', AT);
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
-    assert.equal(open.line?.content, 'left \ufffd');
+    assert.equal(open.generation?.content, 'left \ufffd');
   });
 
   test('is asked for with everything explicit', async (t) => {
@@ -111,7 +111,7 @@ describe('a turn that is generated', () => {
     assert.equal(phase, 'step');
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(
-      [open.token_ids, open.line?.content, open.line?.finish_reason],
+      [open.token_ids, open.generation?.content, open.generation?.finish_reason],
       [[], '', 'length'],
     );
     assert.equal(bench.service.asked.generate, 0);
@@ -286,7 +286,7 @@ describe('a generation that fails', () => {
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(open.token_ids, idsOf('half'));
     assert.deepEqual(open.logprobs, deltaOf('half').logprobs);
-    assert.equal(open.line, null);
+    assert.equal(open.generation, null);
   });
 
   test('because no worker has the service is retried: another one may', async (t) => {

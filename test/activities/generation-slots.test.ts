@@ -42,9 +42,9 @@ describe('a turn whose replica is full', () => {
     await giveBack();
     await running;
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
-    const waited = (open.line?.queue_s ?? 0) - 0.25;
+    const waited = (open.generation?.queue_s ?? 0) - 0.25;
     assert.ok(waited > 0.5 && waited <= 6, `waited for ${waited} s`);
-    assert.equal(open.line?.generate_s, 0.5);
+    assert.equal(open.generation?.generate_s, 0.5);
   });
 
   test('stops waiting when it is cancelled, and the slot stays free for others', async (t) => {

@@ -13,6 +13,7 @@ import { AT, activityBench } from '../fakes/activity-bench.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const settled = async (): Promise<void> => {
   for (let i = 0; i < 50; i++) await nextTurn();
@@ -145,7 +146,9 @@ describe('a rollout at a paused engine, where its slot is the only one', () => {
     const third = await attempt(1, { number: 3, heartbeatDetails: second.heartbeats.at(-1) });
     assert.equal(third.result?.ended, 'terminated');
     assert.deepEqual(third.waiting, [null], 'its workflow hears that the wait is over');
-    const { turns, faults } = await bench.elsewhere().readTrajectory(REF);
+    const played = await bench.elsewhere().readTrajectory(REF);
+    const { faults } = played;
+    const turns = turnsOf(played);
     assert.deepEqual([turns[0]?.generation.content, faults], ['to the left', {}]);
     bench.checkPlayed();
   });

@@ -10,6 +10,7 @@ import { Sample } from '../../src/model/sample.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { idsOf } from '../fakes/scripted-service.js';
 import { BATCH, faultOf, REF, requestOf } from '../fakes/temporary-store.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
 
 const PICTURE = `data:image/png;base64,${'A'.repeat(5000)}`;
 const SAMPLE = {
@@ -34,7 +35,7 @@ describe('a prompt with an image', () => {
     await bench.store.createBatch({ batch_id: BATCH, request, samples: [json] });
     const plan = await bench.result('openRollout', REF);
     const trajectory = await bench.elsewhere().readTrajectory(REF);
-    assert.deepEqual(trajectory.context_ids, [...idsOf(`userWhat is it?<${PICTURE}>`), 7001, 7002]);
+    assert.deepEqual(contextOf(trajectory), [...idsOf(`userWhat is it?<${PICTURE}>`), 7001, 7002]);
     const file = path.join(bench.root, BATCH, 'journals', '0-0.jsonl');
     const journal = await readFile(file, 'utf8');
     assert.match(journal, /sample:message_log\.0\.content\.1/);

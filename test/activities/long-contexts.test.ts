@@ -25,7 +25,7 @@ async function playing(t: TestContext) {
   const grow = async ({ journal, ref: { row } }: Playing, tokens: number): Promise<void> => {
     started.push(row);
     if (journal.trajectory.start === null) await journal.append(entryOf(author('x').start()));
-    for (const entry of longTurn(journal.trajectory.turns.length, { tokens }))
+    for (const entry of longTurn(journal.trajectory.observations.length, { tokens }))
       await journal.append(entry);
     await new Promise<void>((resolve) => ends.set(row, resolve));
   };

@@ -13,6 +13,8 @@ import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { eventually } from '../../lab/bed/waiting.js';
 import { plainly } from '../fakes/plainly.js';
 import { plainOf } from '../../src/platform/json/kept.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 async function planned(
   t: Parameters<typeof activityBench>[0],
@@ -68,7 +70,9 @@ describe('a rollout that starts', () => {
         preview: '',
       },
     });
-    const { start, context_ids } = await bench.elsewhere().readTrajectory(REF);
+    const played = await bench.elsewhere().readTrajectory(REF);
+    const { start } = played;
+    const context_ids = contextOf(played);
     assert.deepEqual(context_ids, [...idsOf('usergo'), 7001, 7002]);
     assert.deepEqual(plainly(start?.settings), {
       generation: requestOf({ generation: { model: 'policy', observation_format: 'chat' } })
@@ -150,7 +154,9 @@ describe('a rollout that can be played where it is opened', () => {
     await bench.failure('openRollout', REF);
     const { result } = await bench.run('openRollout', { input: REF, number: 2 });
     assert.deepEqual([result?.progress.ended, result?.progress.turn], ['terminated', 2]);
-    const { turns, attempts, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    const played = await bench.elsewhere().readTrajectory(REF);
+    const { attempts, wasted_tokens } = played;
+    const turns = turnsOf(played);
     assert.deepEqual(turns[1]?.token_ids, idsOf('c d'));
     assert.deepEqual([attempts, wasted_tokens], [2, 0]);
     bench.checkPlayed();

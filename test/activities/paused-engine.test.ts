@@ -94,7 +94,7 @@ describe('a generation that a paused engine has cut off', () => {
     const { attempts, faults } = read;
     assert.deepEqual([attempts, faults], [1, {}]);
     assert.deepEqual(open.token_ids, idsOf('to the left¶'));
-    assert.equal(open.line?.content, 'to the left');
+    assert.equal(open.generation?.content, 'to the left');
     bench.checkPlayed();
   });
 
@@ -107,7 +107,7 @@ describe('a generation that a paused engine has cut off', () => {
     const [first, second] = engine.service.requests;
     assert.deepEqual(second, first);
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
-    assert.equal(open.line?.content, 'left');
+    assert.equal(open.generation?.content, 'left');
   });
 
   test('again and again continues each time', async (t) => {
@@ -117,7 +117,7 @@ describe('a generation that a paused engine has cut off', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { attempts } = read;
-    assert.deepEqual([open.line?.content, attempts], ['abc', 1]);
+    assert.deepEqual([open.generation?.content, attempts], ['abc', 1]);
   });
 
   test('has spent the pause in queue', async (t) => {
@@ -126,7 +126,7 @@ describe('a generation that a paused engine has cut off', () => {
     const { bench } = await played(t, { engine });
     const took = (performance.now() - began) / 1000;
     const open = openAnswer(await bench.elsewhere().readTrajectory(REF));
-    const paused = (open.line?.queue_s ?? 0) - 0.25;
+    const paused = (open.generation?.queue_s ?? 0) - 0.25;
     assert.ok(paused > 0.05 && paused < took, `${paused} s of ${took} s`);
   });
 
@@ -164,7 +164,7 @@ describe('a generation that a paused engine has cut off', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { wasted_tokens } = read;
-    assert.deepEqual([open.line?.content, wasted_tokens], ['new', 4]);
+    assert.deepEqual([open.generation?.content, wasted_tokens], ['new', 4]);
   });
 
   test('waits no longer than its attempt: a cancelled one leaves its tokens in the journal', async (t) => {

@@ -20,6 +20,7 @@ import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH, REF, requestOf } from '../fakes/temporary-store.js';
 import { cutService } from '../interop/cut-service.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const [RED, GREEN, BLUE] = [0, 1, 2].map((n) =>
   pictureOf({
@@ -191,14 +192,16 @@ describe('a rollout with pictures in its prompt and in an observation', () => {
     const { service } = await replica();
     const whole = await benchOf(t, { service, answers: SHOWS });
     await play(whole);
-    const { start, turns } = await whole.elsewhere().readTrajectory(REF);
+    const played = await whole.elsewhere().readTrajectory(REF);
+    const { start } = played;
+    const turns = turnsOf(played);
     const before = [...start!.prompt, turns[0]!].flatMap(({ token_ids }) => token_ids).length;
     const [shown] = turns[0]!.observation.pictures!;
     for (const some of [0, 1, shown!.length - 1]) {
       const max_seq_len = before + shown!.offset + some;
       const bench = await benchOf(t, { service, answers: SHOWS.slice(0, 1), max_seq_len });
       await play(bench);
-      const { observation } = (await bench.elsewhere().readTrajectory(REF)).turns[0]!;
+      const { observation } = turnsOf(await bench.elsewhere().readTrajectory(REF))[0]!;
       assert.equal(observation.truncated, true);
       assert.equal(observation.pictures, undefined);
       assert.equal(observation.token_ids.length, shown!.offset);

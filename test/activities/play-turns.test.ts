@@ -17,6 +17,7 @@ import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const scripts = (texts: string[], answers: (ScriptedAnswer | Error)[]) => ({
   service: scriptedService(texts.map((text) => says(text))),
@@ -40,7 +41,7 @@ describe('a turn slice', () => {
       ended: 'terminated',
       preview: 'seen',
     });
-    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(
       turns.map(({ generation }) => generation.content),
       ['one', 'two', 'three'],
@@ -143,7 +144,7 @@ describe('a machine that loses power', () => {
     const { result } = await bench.run('playTurns', { input: { ...AT, turn: 1 }, number: 2 });
     assert.deepEqual([result?.ended, result?.total_reward], ['terminated', 1.5]);
     assert.deepEqual(service.requests.at(-1)?.prompt_ids, service.requests[1]?.prompt_ids);
-    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual(turns[1]?.token_ids, idsOf('two'));
     bench.checkPlayed();
   });
@@ -168,7 +169,7 @@ describe('the end of a rollout', () => {
     const bench = await activityBench(t, scripts(['four'], [{ content: 'too long for it' }]));
     await bench.started({ settings: { max_seq_len: 2 + 4 + 3 } });
     assert.equal((await bench.result('playTurns', AT)).ended, 'truncated');
-    const [turn] = (await bench.elsewhere().readTrajectory(REF)).turns;
+    const [turn] = turnsOf(await bench.elsewhere().readTrajectory(REF));
     assert.equal(turn?.observation.message?.content, 'too long for it');
     assert.deepEqual(turn.observation.token_ids, idsOf('too'));
   });
@@ -201,7 +202,7 @@ describe('a prompt that max_seq_len no longer has room for', () => {
     await dying.commit();
     const { turn, total_reward, ended } = await bench.result('playTurns', { ...AT, limits });
     assert.deepEqual([turn, total_reward, ended], [1, 1, 'truncated']);
-    const [first] = (await bench.elsewhere().readTrajectory(REF)).turns;
+    const [first] = turnsOf(await bench.elsewhere().readTrajectory(REF));
     assert.deepEqual([first?.token_ids, first?.generation.content], [[1], 'o']);
     bench.checkPlayed();
   });
@@ -273,7 +274,7 @@ describe('an attempt that dies', () => {
     assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
     assert.match(message, /another attempt has taken over the journal of batch\/0-0/);
     assert.deepEqual(waiting, [], 'nobody waits for that');
-    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).turns, []);
+    assert.deepEqual(turnsOf(await bench.elsewhere().readTrajectory(REF)), []);
   });
 
   test('because its environment is away keeps the turns before, and the generation', async (t) => {
@@ -287,9 +288,10 @@ describe('an attempt that dies', () => {
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
-    const { turns, faults } = read;
+    const { faults } = read;
+    const turns = turnsOf(read);
     assert.deepEqual(
-      [turns.length, open.line?.content, faults],
+      [turns.length, open.generation?.content, faults],
       [1, 'two', { EnvironmentUnavailable: 1 }],
     );
     assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
@@ -314,7 +316,7 @@ describe('what is reported', () => {
     await bench.started({ settings: { max_rollout_turns: 1 } });
     const { preview } = await bench.result('playTurns', AT);
     assert.equal(preview, 'ab �gnp.exe �');
-    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
     // Half a character has no UTF-8, so nobody could read it again.
     assert.equal(turns[0]?.generation.content, said.toWellFormed(), 'the data is as it was said');
   });

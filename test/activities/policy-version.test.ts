@@ -42,7 +42,7 @@ async function played(t: TestContext, given: Given): Promise<Trajectory> {
   }
   bench.checkPlayed();
   const trajectory = await bench.elsewhere().readTrajectory(REF);
-  assert.notEqual(openAnswer(trajectory).line, null, 'the generation is not whole');
+  assert.notEqual(openAnswer(trajectory).generation, null, 'the generation is not whole');
   return trajectory;
 }
 
@@ -143,7 +143,10 @@ describe('a generation that continues under other weights', () => {
     const script = [{ deltas: [{ ...deltaOf('left¶'), finish }], then: CUT }];
     const { service, trajectory } = await changed(t, { script, settings: ONE });
     assert.equal(service.asked.generate, 1);
-    assert.deepEqual([openAnswer(trajectory).line?.content, trajectory.wasted_tokens], ['left', 0]);
+    assert.deepEqual(
+      [openAnswer(trajectory).generation?.content, trajectory.wasted_tokens],
+      ['left', 0],
+    );
     assert.deepEqual(versionsOf(trajectory), [[5, 'v1']]);
   });
 });
@@ -159,7 +162,7 @@ describe('weights that change while a generation streams', () => {
     assert.deepEqual(versionsOf(trajectory), [[9, null]]);
     const open = openAnswer(trajectory);
     const { wasted_tokens } = trajectory;
-    assert.deepEqual([open.line?.content, wasted_tokens], ['old newer', 0]);
+    assert.deepEqual([open.generation?.content, wasted_tokens], ['old newer', 0]);
     assert.deepEqual(open.token_ids, idsOf('old newer'));
     assert.deepEqual(open.logprobs, deltaOf('old newer').logprobs);
     assert.ok(asked.length <= 3, `asked ${asked.length} times`);
@@ -173,7 +176,7 @@ describe('weights that change while a generation streams', () => {
     const trajectory = await played(t, { service, settings: ONE });
     assert.deepEqual(versionsOf(trajectory), [[5, 'v2']]);
     assert.deepEqual(
-      [openAnswer(trajectory).line?.content, trajectory.wasted_tokens],
+      [openAnswer(trajectory).generation?.content, trajectory.wasted_tokens],
       ['again', 7],
     );
   });
@@ -205,7 +208,7 @@ describe('weights that change while a generation streams', () => {
     assert.deepEqual(versionsOf(trajectory), [[5, 'v2']]);
     const open = openAnswer(trajectory);
     const { wasted_tokens, faults } = trajectory;
-    assert.deepEqual([open.line?.content, wasted_tokens, faults], ['whole', 6, {}]);
+    assert.deepEqual([open.generation?.content, wasted_tokens, faults], ['whole', 6, {}]);
   });
 
   test('in no silence are seen at its end, and recorded', async (t) => {
@@ -217,7 +220,10 @@ describe('weights that change while a generation streams', () => {
     const { service } = changingService([[{ text: 'a', version: 'v2' }], [{ text: 'b' }]]);
     const trajectory = await played(t, { service, settings: ONE });
     assert.deepEqual(versionsOf(trajectory), [[1, 'v2']]);
-    assert.deepEqual([openAnswer(trajectory).line?.content, trajectory.wasted_tokens], ['b', 1]);
+    assert.deepEqual(
+      [openAnswer(trajectory).generation?.content, trajectory.wasted_tokens],
+      ['b', 1],
+    );
   });
 
   test('are seen where a stop string ends a resumed one, too', async (t) => {
@@ -232,7 +238,7 @@ describe('weights that change while a generation streams', () => {
       return generate(...given);
     };
     const trajectory = await played(t, { service, stop_strings: ['</a>'] });
-    assert.equal(openAnswer(trajectory).line?.content, '<a>up</a>');
+    assert.equal(openAnswer(trajectory).generation?.content, '<a>up</a>');
     assert.deepEqual(versionsOf(trajectory), [
       [6, 'v1'],
       [9, null],

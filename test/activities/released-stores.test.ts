@@ -7,7 +7,7 @@ import type { RequestEntry } from '../../simulator/request-log.js';
 import { startSimulator } from '../../simulator/server.js';
 import { parseLine } from '../../src/model/journal.js';
 import { outcomeOf } from '../../src/model/journal/outcome.js';
-import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
+import type { Sampled } from '../../src/model/journal/open-answers.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { toRow } from '../../src/model/results/row.js';
@@ -19,6 +19,8 @@ import { readRows } from '../../lab/bed/batch.js';
 import { createPlayer } from '../harness/played-batch.js';
 import { startWithoutPenalties } from '../servers/without-penalties.js';
 import { plainly } from '../fakes/plainly.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 /**
  * What earlier releases left in their stores (test/releases, written by its record.ts) means what it meant, and is
@@ -74,15 +76,15 @@ function saidIn({
   token_ids,
   logprobs,
   segments,
-}: OpenAnswer): Pick<OpenAnswer, 'token_ids' | 'logprobs'> {
+}: Sampled): Pick<Sampled, 'token_ids' | 'logprobs'> {
   const pending = segments.find(({ version_source }) => version_source === 'pending');
   const end = pending?.start ?? token_ids.length;
   return { token_ids: token_ids.slice(0, end), logprobs: logprobs.slice(0, end) };
 }
 
 /** The state that the last whole turn left is dropped when another one is whole. */
-const turnsOf = ({ turns }: Trajectory) =>
-  turns.map(({ observation, ...turn }) => ({
+const wholeIn = (trajectory: Trajectory) =>
+  turnsOf(trajectory).map(({ observation, ...turn }) => ({
     ...turn,
     observation: { ...observation, metadata: null },
   }));
@@ -97,13 +99,13 @@ function checkPlayedOn(
   }: { before: Trajectory; after: Trajectory; first: RequestEntry | undefined },
 ): void {
   assert.notEqual(after.end, null);
-  assert.deepEqual(turnsOf(after).slice(0, before.turns.length), turnsOf(before));
+  assert.deepEqual(wholeIn(after).slice(0, before.observations.length), wholeIn(before));
   if (before.start !== null) assert.deepEqual(after.start, before.start);
-  const turn = before.turns.length;
+  const turn = before.observations.length;
   const said = saidIn(openAnswer(before));
   const mayDiffer = STARTS_OVER.has(batch_id) && openAnswer(before).finish === null;
   if (mayDiffer && after.restarted_turns.includes(turn)) return;
-  const now = after.turns[turn];
+  const now = turnsOf(after)[turn];
   if (now === undefined) {
     assert.equal(said.token_ids.length, 0, 'said tokens are in no turn');
     return;
@@ -114,7 +116,7 @@ function checkPlayedOn(
   assert.deepEqual(now.token_ids.slice(0, length), said.token_ids.slice(0, length));
   assert.deepEqual(now.logprobs.slice(0, length), said.logprobs.slice(0, length));
   if (before.start !== null && first?.turn === turn)
-    assert.equal(first.prompt_tokens, before.context_ids.length + said.token_ids.length);
+    assert.equal(first.prompt_tokens, contextOf(before).length + said.token_ids.length);
 }
 
 for (const release of releases) {
@@ -128,7 +130,7 @@ for (const release of releases) {
       const labelled = (by: string): boolean =>
         lines.some((line) => line?.kind === 'chunk' && line.version_source === by);
       const found = {
-        of_several_turns: count(({ turns }) => turns.length > 1) >= 10,
+        of_several_turns: count(({ observations }) => observations.length > 1) >= 10,
         resumed: count(({ inherited_tokens }) => inherited_tokens > 0) >= 8,
         started_over: count(({ restarted_turns }) => restarted_turns.length > 0) >= 2,
         with_waste: count(({ wasted_tokens }) => wasted_tokens > 0) >= 3,

@@ -24,7 +24,7 @@ describe('a generation that was cut', () => {
     assert.notEqual(second.request_id, first?.request_id);
     assert.deepEqual(open.token_ids, idsOf('to the left'));
     assert.deepEqual(open.logprobs, deltaOf('to the left').logprobs);
-    assert.equal(open.line?.token_count, 11);
+    assert.equal(open.generation?.token_count, 11);
     assert.deepEqual(
       open.segments.map(({ start, end }) => [start, end]),
       [
@@ -53,7 +53,7 @@ describe('a generation that was cut', () => {
       then: [says('<s>the left¶')],
       special_tokens: ['<s>'],
     });
-    assert.equal(open.line?.content, 'to the left');
+    assert.equal(open.generation?.content, 'to the left');
     assert.deepEqual(open.token_ids, idsOf('to <s>the left¶'));
   });
 
@@ -62,7 +62,7 @@ describe('a generation that was cut', () => {
       begun: 'to ',
       then: [says('left.', { stop_reason: 46 })],
     });
-    assert.equal(open.line?.content, 'to left.');
+    assert.equal(open.generation?.content, 'to left.');
   });
 
   test('that had filled its room is whole, with finish length', async (t) => {
@@ -72,7 +72,10 @@ describe('a generation that was cut', () => {
       generation: { max_new_tokens: 4 },
     });
     assert.equal(service.asked.generate, 1);
-    assert.deepEqual([open.line?.finish_reason, open.line?.content], ['length', 'four']);
+    assert.deepEqual(
+      [open.generation?.finish_reason, open.generation?.content],
+      ['length', 'four'],
+    );
   });
 
   test('that had reached its stop token is whole', async (t) => {
@@ -82,7 +85,7 @@ describe('a generation that was cut', () => {
       generation: { stop_token_ids: [46] },
     });
     assert.equal(service.asked.generate, 1);
-    assert.deepEqual([open.line?.finish_reason, open.line?.stop_reason], ['stop', 46]);
+    assert.deepEqual([open.generation?.finish_reason, open.generation?.stop_reason], ['stop', 46]);
   });
 
   test('that the engine had ended is whole, although its last line is missing', async (t) => {
@@ -98,7 +101,7 @@ describe('a generation that was cut', () => {
       assert.equal(service.asked.generate, 1);
       assert.deepEqual(open.token_ids, idsOf(text));
       assert.deepEqual(
-        [open.line?.finish_reason, open.line?.content],
+        [open.generation?.finish_reason, open.generation?.content],
         ['stop', text.replace('¶', '')],
       );
     }
@@ -114,7 +117,7 @@ describe('a generation that was cut', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { wasted_tokens } = read;
-    assert.deepEqual([open.line?.content, wasted_tokens], ['good', 0]);
+    assert.deepEqual([open.generation?.content, wasted_tokens], ['good', 0]);
   });
 
   test('by a count that does not fit does not continue from that reply, but from the one before', async (t) => {
@@ -127,7 +130,7 @@ describe('a generation that was cut', () => {
     await bench.result('generateTurn', AT);
     assert.deepEqual(service.requests[2]?.prompt_ids, [901, 902, ...idsOf('go')]);
     const read = await bench.elsewhere().readTrajectory(REF);
-    assert.deepEqual([openAnswer(read).line?.content, read.wasted_tokens], ['good', 3]);
+    assert.deepEqual([openAnswer(read).generation?.content, read.wasted_tokens], ['good', 3]);
   });
 
   test('by a reply that broke the protocol at its end does not continue from that reply', async (t) => {
@@ -143,7 +146,7 @@ describe('a generation that was cut', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { wasted_tokens } = read;
-    assert.deepEqual([open.line?.content, wasted_tokens], ['good', 3]);
+    assert.deepEqual([open.generation?.content, wasted_tokens], ['good', 3]);
   });
 });
 
@@ -175,7 +178,7 @@ describe('a decoder that breaks the protocol costs no token', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { wasted_tokens } = read;
-    assert.deepEqual([open.line?.content, wasted_tokens], ['to the left', 0]);
+    assert.deepEqual([open.generation?.content, wasted_tokens], ['to the left', 0]);
   };
 
   test('of a generation that was over, which stays over', (t) =>
@@ -220,7 +223,7 @@ describe('stop strings of a generation that was cut', () => {
     });
     assert.equal(service.asked.generate, 1);
     assert.deepEqual(open.token_ids, idsOf('<a>up</a>'));
-    const { finish_reason, stop_reason, content, token_count } = open.line ?? assert.fail();
+    const { finish_reason, stop_reason, content, token_count } = open.generation ?? assert.fail();
     assert.deepEqual(
       [finish_reason, stop_reason, content, token_count],
       ['stop', '</a>', '<a>up</a>', 9],
@@ -231,8 +234,8 @@ describe('stop strings of a generation that was cut', () => {
     const silence: ScriptedReply = { deltas: [deltaOf('/a> and so on')], then: 'silence' };
     const { open } = await resumed(t, { begun: '<a>up<', then: [silence], stop_strings });
     assert.deepEqual(open.token_ids, idsOf('<a>up</a>'));
-    assert.equal(open.line?.content, '<a>up</a>');
-    assert.equal(open.line.stop_reason, '</a>');
+    assert.equal(open.generation?.content, '<a>up</a>');
+    assert.equal(open.generation.stop_reason, '</a>');
   });
 
   test('are looked for in what comes, whichever way it is cut into deltas', async (t) => {
@@ -249,13 +252,13 @@ describe('stop strings of a generation that was cut', () => {
         then: [{ deltas, then: 'silence' }],
         stop_strings,
       });
-      assert.equal(open.line?.content, '<a>up</a>');
-      assert.equal(open.line.token_count, 9);
+      assert.equal(open.generation?.content, '<a>up</a>');
+      assert.equal(open.generation.token_count, 9);
     }
   });
 
   test('that the engine did not apply end it even if the engine ended it later', async (t) => {
     const { open } = await resumed(t, { begun: 'x', then: [says('</a> y')], stop_strings });
-    assert.deepEqual([open.line?.content, open.line?.stop_reason], ['x</a>', '</a>']);
+    assert.deepEqual([open.generation?.content, open.generation?.stop_reason], ['x</a>', '</a>']);
   });
 });

@@ -34,7 +34,7 @@ describe('a generation that was cut', () => {
       then: [says('c;d;')],
       generation: { min_tokens: 4, stop_strings: [';'] },
     });
-    assert.deepEqual([open.line?.content, open.line?.stop_reason], ['a;bc;', ';']);
+    assert.deepEqual([open.generation?.content, open.generation?.stop_reason], ['a;bc;', ';']);
   });
 
   for (const [what, generation] of [

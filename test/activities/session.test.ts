@@ -13,6 +13,7 @@ import { REF, sampleOf } from '../fakes/temporary-store.js';
 import { away, finish, kindsOf, lost, planned, read } from '../fakes/sessions.js';
 import type { Given } from '../fakes/sessions.js';
 import { plainOf } from '../../src/platform/json/kept.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 describe('a rollout that starts in an environment with sessions', () => {
   test('has what the session begins with behind its prompt, and its state', async (t) => {
     const bench = await planned(t);
@@ -156,7 +157,7 @@ describe('a step in a session', () => {
     bench.service.renderTurn = renderTurn;
     assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 2);
     assert.equal(bench.environment.steps.length, 1);
-    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, [
+    assert.deepEqual(turnsOf(await read(bench))[0]?.observation.token_ids, [
       ...idsOf('environmentseen'),
       7001,
       7002,

@@ -14,6 +14,7 @@ import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { plainOf } from '../../src/platform/json/kept.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const a = author('');
 
@@ -107,7 +108,9 @@ describe('a step', () => {
       ended: null,
       preview: 'that way',
     });
-    const { turns, extra_env_info, stop_strings } = await bench.elsewhere().readTrajectory(REF);
+    const played = await bench.elsewhere().readTrajectory(REF);
+    const { extra_env_info, stop_strings } = played;
+    const turns = turnsOf(played);
     const observation = turns[0]?.observation;
     assert.deepEqual(observation?.message, { role: 'tool', content: 'that way' });
     assert.deepEqual(observation.token_ids, idsOf('that way'));
@@ -130,7 +133,7 @@ describe('a step', () => {
     const service = scriptedService([], { template: chatml });
     const bench = await generated(t, { ...answers(answer, answer), service, settings });
     await bench.result('stepEnvironment', AT);
-    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
     const behind = '<|im_end|>\n<|im_start|>tool\nx<|im_end|>\n<|im_start|>assistant\n';
     assert.deepEqual(turns[0]?.observation.token_ids, encode(behind));
     const { renderChat, tokenize } = service.asked;
@@ -152,7 +155,7 @@ describe('a step', () => {
       says: encode('hi<|im_end|>'),
     });
     await bench.result('stepEnvironment', AT);
-    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
     const behind = '\n<|im_start|>environment\n<|im_end|>\n<|im_start|>assistant\n';
     assert.deepEqual(turns[0]?.observation.token_ids, encode(behind));
   });
@@ -300,7 +303,9 @@ describe('a step that fails', () => {
     const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
     assert.match(message, /reward\.format: expected a finite number, got NaN$/);
-    const { turns, total_reward, faults } = await bench.elsewhere().readTrajectory(REF);
+    const played = await bench.elsewhere().readTrajectory(REF);
+    const { total_reward, faults } = played;
+    const turns = turnsOf(played);
     assert.deepEqual([turns.length, total_reward, faults], [0, 0, { EnvironmentRejected: 1 }]);
   });
 
@@ -309,8 +314,8 @@ describe('a step that fails', () => {
     await bench.failure('stepEnvironment', AT);
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
-    const { turns } = read;
-    assert.deepEqual([turns.length, open.line?.content], [0, 'hello']);
+    const turns = turnsOf(read);
+    assert.deepEqual([turns.length, open.generation?.content], [0, 'hello']);
   });
 
   test('because no worker has its environment is final', async (t) => {

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { Delta } from '../../src/generation/generation-service.js';
 import type { Finish } from '../../src/model/journal.js';
-import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
+import type { Sampled } from '../../src/model/journal/open-answers.js';
 import { findStop } from '../../src/sampling/seam.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
@@ -36,7 +36,7 @@ function overrun(
 
 interface Played {
   service: ScriptedService;
-  open: OpenAnswer;
+  open: Sampled;
   wasted: number;
 }
 
@@ -68,12 +68,12 @@ async function played(
   const read = await bench.elsewhere().readTrajectory(REF);
   const open = openAnswer(read);
   const { wasted_tokens } = read;
-  assert.notEqual(open.line, null, 'the turn is not whole');
+  assert.notEqual(open.generation, null, 'the turn is not whole');
   return { service, open, wasted: wasted_tokens };
 }
 
 const endOf = ({ open }: Played): unknown => {
-  const { content, finish_reason, stop_reason, token_count } = open.line ?? assert.fail();
+  const { content, finish_reason, stop_reason, token_count } = open.generation ?? assert.fail();
   return { content, finish_reason, stop_reason, token_count, token_ids: open.token_ids };
 };
 
@@ -95,20 +95,29 @@ describe('an undisturbed turn', () => {
   test('whose engine knows no stop strings ends with the first one', async (t) => {
     const script = [says('x;y end¶', { stop_reason: null })];
     const turn = await played(t, { script, stop_strings: ['end', ';'] });
-    assert.deepEqual([turn.open.line?.content, turn.open.line?.stop_reason], ['x;', ';']);
+    assert.deepEqual(
+      [turn.open.generation?.content, turn.open.generation?.stop_reason],
+      ['x;', ';'],
+    );
     assert.deepEqual(turn.open.token_ids, idsOf('x;'));
   });
 
   test('has the stop string in its content where the engine cuts it off', async (t) => {
     const script = [overrun('up</a>', { text: 'up', stop: '</a>' })];
     const turn = await played(t, { script, stop_strings: ['</a>'] });
-    assert.deepEqual([turn.open.line?.content, turn.open.line?.token_count], ['up</a>', 6]);
+    assert.deepEqual(
+      [turn.open.generation?.content, turn.open.generation?.token_count],
+      ['up</a>', 6],
+    );
   });
 
   test('keeps the text of its stream where the ids say no more, without what the decoder adds', async (t) => {
     const script = [overrun('u⟨p;', { text: 'up;', stop: ';' })];
     const turn = await played(t, { script, stop_strings: [';'] });
-    assert.deepEqual([turn.open.line?.content, turn.open.line?.token_count], ['up;', 4]);
+    assert.deepEqual(
+      [turn.open.generation?.content, turn.open.generation?.token_count],
+      ['up;', 4],
+    );
   });
 
   test('asks no decoder where no stop string is near', async (t) => {
@@ -119,14 +128,14 @@ describe('an undisturbed turn', () => {
   test('asks no decoder where its last token comes alone and completes the stop string', async (t) => {
     const script = [overrun('up;', { text: 'up;', stop: ';', at: [2] })];
     const { service, open } = await played(t, { script, stop_strings: [';'] });
-    assert.deepEqual([open.line?.content, open.token_ids], ['up;', idsOf('up;')]);
+    assert.deepEqual([open.generation?.content, open.token_ids], ['up;', idsOf('up;')]);
     assert.equal(service.asked.detokenize, 0);
   });
 
   test('may say its stop string within its least length', async (t) => {
     const script = [says('a;b')];
     const turn = await played(t, { script, stop_strings: [';'], min_tokens: 3 });
-    assert.equal(turn.open.line?.content, 'a;b');
+    assert.equal(turn.open.generation?.content, 'a;b');
   });
 
   test('is refused where its ids do not say the stop string that ended it, and none of them stays', async (t) => {
@@ -146,7 +155,10 @@ describe('an undisturbed turn', () => {
     const read = await bench.elsewhere().readTrajectory(REF);
     const open = openAnswer(read);
     const { wasted_tokens } = read;
-    assert.deepEqual([open.line?.content, open.token_ids, wasted_tokens], ['on;', idsOf('on;'), 6]);
+    assert.deepEqual(
+      [open.generation?.content, open.token_ids, wasted_tokens],
+      ['on;', idsOf('on;'), 6],
+    );
   });
 
   test('is refused by the next attempt, too, if this one dies before it has asked', async (t) => {
@@ -154,7 +166,7 @@ describe('an undisturbed turn', () => {
     const script = [reply, overrun('on;', { text: 'on;', stop: ';' })];
     const { service, open } = await played(t, { script, stop_strings: [';'], max_attempts: 3 });
     assert.equal(service.asked.generate, 2);
-    assert.deepEqual([open.line?.content, open.token_ids], ['on;', idsOf('on;')]);
+    assert.deepEqual([open.generation?.content, open.token_ids], ['on;', idsOf('on;')]);
   });
 });
 

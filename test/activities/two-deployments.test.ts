@@ -8,6 +8,7 @@ import { activityBench, AT } from '../fakes/activity-bench.js';
 import { says, scriptedService } from '../fakes/scripted-service.js';
 import { finish, planned } from '../fakes/sessions.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 /** Each session has a count of its own, which its name finds. It ends at two. */
 const SOURCE = `
@@ -45,7 +46,7 @@ async function deployment(t: TestContext, url: string) {
       return (await bench.result('stepEnvironment', { ...AT, turn })).ended;
     },
     seen: async () => {
-      const { turns } = await bench.elsewhere().readTrajectory(REF);
+      const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
       return turns.map(({ observation }) => observation.message?.content);
     },
   };

@@ -36,26 +36,26 @@ const start = fc
 const chunk = fc
   .tuple(rarely, fc.constantFrom('end', 'end', 'end', 'start', 'between'), ids, text)
   .map<Write>(([slip, where, token_ids, content]) => (by, at) => {
-    const { turns } = at;
+    const { length: turn } = at.observations;
     const open = openAnswer(at);
     const standing = open.token_ids.length;
     const offset = { end: standing, start: 0, between: standing >> 1 }[where];
-    return by.chunk({ turn: turns.length + slip, offset, token_ids, text: content });
+    return by.chunk({ turn: turn + slip, offset, token_ids, text: content });
   });
 
 const generation = fc
   .tuple(rarely, rarely, text)
   .map<Write>(([slip, miscount, content]) => (by, at) => {
-    const { turns } = at;
+    const { length: turn } = at.observations;
     const open = openAnswer(at);
     const token_count = open.token_ids.length + miscount;
-    return by.generation({ turn: turns.length + slip, token_count, content });
+    return by.generation({ turn: turn + slip, token_count, content });
   });
 
 const observation = fc.tuple(rarely, ids, fc.nat({ max: 9 })).map<Write>(
   ([slip, token_ids, reward]) =>
-    (by, { turns }) =>
-      by.observation({ turn: turns.length + slip, token_ids, reward }),
+    (by, { observations }) =>
+      by.observation({ turn: observations.length + slip, token_ids, reward }),
 );
 
 const fault = fc

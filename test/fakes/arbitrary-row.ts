@@ -18,6 +18,7 @@ import {
   wholeCall,
   wholeTurn,
 } from './journal-lines.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 /** Rows of arbitrary journals, as a batch or a step of a stream delivers them: whatever decides which tokens train. */
 
@@ -58,7 +59,9 @@ function changed(line: JournalLine, { at, by }: { at: number; by: Varied }): Jou
 
 /** What is still open is dropped, and two more turns end it. */
 function ended(lines: JournalLine[]): JournalLine[] {
-  const { writer, turns, end, start } = foldOf(lines);
+  const played = foldOf(lines);
+  const { writer, end, start } = played;
+  const turns = turnsOf(played);
   const by = author(writer ?? 'a');
   const [turn, next] = [turns.length, turns.length + 1];
   return end !== null || start === null

@@ -223,6 +223,13 @@ export function wholeCall(
   ];
 }
 
+/** The lines of an agent that has begun so many calls. */
+export const askedCalls = (by: Author, count: number): JournalLine[] => [
+  by.start({ plays: 'agent', prompt: [] }),
+  by.life(),
+  ...Array.from({ length: count }, (_, turn) => by.call({ turn, cause: 'separate' })),
+];
+
 /** The lines of a life in which an agent of NeMo Gym answers: its beginning, its answer and its end. */
 export const gymLife = (
   by: Author,

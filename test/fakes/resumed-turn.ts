@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
-import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
+import type { Sampled } from '../../src/model/journal/open-answers.js';
 import type { Bench, Parts } from './activity-bench.js';
 import { AT, activityBench } from './activity-bench.js';
 import { GENERATION } from './journal-lines.js';
@@ -18,7 +18,7 @@ export const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(tex
 interface Played {
   bench: Bench;
   service: ScriptedService;
-  open: OpenAnswer;
+  open: Sampled;
 }
 
 /** A turn whose first attempt streams `begun` and is cut; the next attempt gets the replies. */

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { glanceOf, isUntrained } from '../../src/model/journal/outcome.js';
-import { isProgram } from '../../src/model/turn/stop-rules.js';
-import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import { openAnswers } from '../../src/model/journal/open-answers.js';
+import { isProgram, type Trajectory } from '../../src/model/journal/trajectory.js';
 import { Row } from '../../src/model/results/row-columns.js';
 import { computeMetrics } from '../../src/model/results/metrics.js';
 import { inStep } from '../../src/model/stream/step-row.js';
@@ -13,8 +13,8 @@ import { author, wholeCall } from '../fakes/journal-lines.js';
 import type { AgentRollout } from './agent-rows.js';
 import { agentJournal, linesOf, rolloutOf } from './agent-rows.js';
 
-const tokensOf = ({ calls, open }: Trajectory, turn: number): number[] =>
-  calls[turn]?.sampled?.token_ids ?? open.get(turn)?.token_ids ?? [];
+const tokensOf = ({ calls }: Trajectory, turn: number): number[] =>
+  calls[turn]?.sampled.token_ids ?? [];
 
 interface Part {
   message_log: Row['message_log'];
@@ -102,7 +102,7 @@ describe('rows of agents', () => {
         seen[row.failure === undefined ? 'valid' : 'failed'] += 1;
         seen.sequences += row.sequences?.length ?? 0;
         seen.untrained += (row.sequences ?? []).filter(({ train }) => !train).length;
-        seen.open += trajectory.open.size;
+        seen.open += openAnswers(trajectory).length;
         const metrics = computeMetrics([summary], 'standard');
         if (row.failure === undefined) assert.equal(metrics['agent/calls'], row.calls);
         const step = { step: 0, version: 7, max_lag: 0, masks: true, born: new Map([[0, 6]]) };

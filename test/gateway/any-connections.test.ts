@@ -120,7 +120,7 @@ async function play(
     : (JSON.parse(text) as { choices: { message: { content: string } }[] }).choices[0]!.message
         .content;
   assert.equal(said, answer!.content);
-  const { finish_reason, stop_reason } = sampled!.generation;
+  const { finish_reason, stop_reason } = sampled!.generation!;
   const all = String.fromCodePoint(...sampled!.token_ids);
   const shown = finish_reason === 'stop' && stop_reason === null ? all.slice(0, -1) : all;
   const at = stops.length === 0 ? -1 : shown.indexOf(';');

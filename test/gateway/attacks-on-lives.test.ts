@@ -35,10 +35,10 @@ describe('attack', () => {
     );
     await eventually(
       'tokens',
-      () => (before.journal.trajectory.open.get(0)?.token_ids.length ?? 0) >= 20,
+      () => (before.journal.trajectory.calls[0]?.sampled.token_ids.length ?? 0) >= 20,
     );
     const after = await open({ again: true });
-    const inherited = after.journal.trajectory.open.get(0)?.token_ids.length ?? 0;
+    const inherited = after.journal.trajectory.calls[0]?.sampled.token_ids.length ?? 0;
     assert.ok(inherited > 0);
     const again = await askAlone(after, { body });
     assert.equal(again.content, LONG);

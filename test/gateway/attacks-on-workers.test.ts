@@ -74,7 +74,7 @@ describe('attack', () => {
       body,
     });
     const after = await other.open({ again: true });
-    const inherited = after.journal.trajectory.open.get(0)?.token_ids.length ?? 0;
+    const inherited = after.journal.trajectory.calls[0]?.sampled.token_ids.length ?? 0;
     const text = eventsIn(await (await asked).text());
     assert.ok(inherited > 0);
     assert.ok(text.startsWith(eventsIn(heard).replace(/\n[^\n]*$/, '')));

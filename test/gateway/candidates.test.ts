@@ -44,12 +44,11 @@ const atOnce: Program = {
     const asked = Array.from({ length: N }, () =>
       life.post({ ...CANDIDATE, stream: true }, { signal }).catch(() => null),
     );
-    const { calls, open } = life.journal.trajectory;
+    const { calls } = life.journal.trajectory;
     await eventually(
       'tokens of all',
       () =>
-        calls.length === N &&
-        [...open.values()].some(({ token_ids }) => token_ids.length > 20 * after),
+        calls.length === N && calls.some(({ sampled }) => sampled.token_ids.length > 20 * after),
     );
     gone.abort();
     await Promise.all(asked);

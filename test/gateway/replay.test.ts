@@ -48,7 +48,7 @@ describe('a life that replays', () => {
     const asked = { ...says(LONG), stream: true };
     const part = await askInPart(first, { body: asked, characters: 2000 });
     await kill(first);
-    const had = first.journal.trajectory.open.get(0)!.token_ids.length;
+    const had = first.journal.trajectory.calls[0]!.sampled.token_ids.length;
     const second = await open();
     const again = await (await second.post(asked)).text();
     assert.ok(eventsIn(again).startsWith(eventsIn(part)), 'it was told something else');

@@ -47,7 +47,7 @@ describe('a call beyond its time', () => {
     assert.equal(first.status, 503);
     assert.equal((await errorOf(first)).code, 'call_timeout');
     assert.equal(first.headers.get('x-should-retry'), 'true');
-    const had = life.journal.trajectory.open.get(0)!.token_ids.length;
+    const had = life.journal.trajectory.calls[0]!.sampled.token_ids.length;
     assert.ok(had > 0);
     // Once more is enough, but on a busy machine.
     let asked = 1;

@@ -10,6 +10,7 @@ import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 import { cutService } from './cut-service.js';
 import { openEngine, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
 import { atOnce, SPECIAL_TOKENS } from './play.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const TURNS = 3;
 const NEWS = ['It is warm.', 'Now it rains, and "quotes" stand in it.'];
@@ -68,7 +69,7 @@ suite('a chat of three turns on a real engine', {
         await attempt('generateTurn');
         await attempt('stepEnvironment');
       }
-      const { turns } = await bench.elsewhere().readTrajectory(REF);
+      const turns = turnsOf(await bench.elsewhere().readTrajectory(REF));
       const answers = turns.map(({ token_ids, generation }) => ({ token_ids, ...generation }));
       return { sent, answers };
     }

@@ -65,10 +65,10 @@ export async function play(
   const read = await bench.elsewhere().readTrajectory(REF);
   const open = openAnswer(read);
   const { wasted_tokens } = read;
-  assert.ok(open.line !== null, 'the turn is not whole');
+  assert.ok(open.generation !== null, 'the turn is not whole');
   // Stop strings are matched on this side, so tokens that the engine sent meanwhile are dropped.
   if (turn.generation.stop_strings === undefined) assert.equal(wasted_tokens, 0);
-  const { content, finish_reason, stop_reason } = open.line;
+  const { content, finish_reason, stop_reason } = open.generation;
   const { token_ids, logprobs } = open;
   return { content, finish_reason, stop_reason, token_ids, logprobs };
 }

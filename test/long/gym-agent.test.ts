@@ -8,7 +8,7 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import type { AgentOutcome } from '../../gym/collection/follow/agent-outcome.js';
 import { agentOutcomeOf } from '../../gym/collection/follow/agent-outcome.js';
-import { failuresBefore } from '../../src/model/journal/calls.js';
+import { failuresBefore } from '../../src/model/journal/lives.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { startBatch } from '../../lab/bed/batch.js';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';

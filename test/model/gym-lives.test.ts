@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { agentOutcomeOf } from '../../gym/collection/follow/agent-outcome.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import { failedLives, failuresBefore, lastResult } from '../../src/model/journal/calls.js';
+import { failedLives, failuresBefore, lastResult } from '../../src/model/journal/lives.js';
 import { outcomeOf, resultOf } from '../../src/model/journal/outcome.js';
 import { toRow } from '../../src/model/results/row.js';
 import { toSummary } from '../../src/model/results/summary.js';

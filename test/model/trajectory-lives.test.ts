@@ -8,6 +8,8 @@ import { messageLog } from '../../src/model/journal/message-log.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { plainly } from '../fakes/plainly.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const a = author('a');
 const by = { writer: 'a', at: 0 };
@@ -48,9 +50,9 @@ const played = [
 describe('a rollout whose session is lost', () => {
   test('continues from its new start: turns, rewards, context and state are those of the new life', () => {
     const trajectory = foldOf([...played, lost, begin, over]);
-    assert.deepEqual(trajectory.turns, []);
-    assert.equal(openAnswer(trajectory).line, null);
-    assert.deepEqual(trajectory.context_ids, [7]);
+    assert.deepEqual(turnsOf(trajectory), []);
+    assert.equal(openAnswer(trajectory).generation, null);
+    assert.deepEqual(contextOf(trajectory), [7]);
     assert.deepEqual([trajectory.total_reward, trajectory.rewards], [0, {}]);
     assert.deepEqual([trajectory.assistant_tokens, trajectory.env_tokens], [0, 0]);
     assert.deepEqual(trajectory.extra_env_info, { life: 1 });
@@ -68,20 +70,17 @@ describe('a rollout whose session is lost', () => {
   });
 
   test('plays its new life as it would have played the first', () => {
-    const { turns, total_reward, context_ids } = foldOf([
-      ...played,
-      lost,
-      begin,
-      over,
-      ...wholeTurn(a, { ids: [4], reward: 1 }),
-    ]);
+    const folded = foldOf([...played, lost, begin, over, ...wholeTurn(a, { ids: [4], reward: 1 })]);
+    const { total_reward } = folded;
+    const turns = turnsOf(folded);
+    const context_ids = contextOf(folded);
     assert.deepEqual([turns.length, total_reward], [1, 1]);
     assert.deepEqual(context_ids, [7, 4, 801]);
   });
 
   test('keeps its turns until it is started again', () => {
     const trajectory = foldOf([...played, lost, begin]);
-    assert.equal(trajectory.turns.length, 1);
+    assert.equal(trajectory.observations.length, 1);
     assert.equal(trajectory.session.gone, 'restarted');
     assert.deepEqual(trajectory.session.begun?.metadata, { life: 1 });
   });
@@ -100,16 +99,18 @@ describe('a rollout whose session is lost', () => {
 
 describe('a start in the journal of a rollout that has one', () => {
   test('is ignored while the session exists, whatever it says', () => {
-    assert.equal(foldOf([...played, over]).turns.length, 1);
+    assert.equal(foldOf([...played, over]).observations.length, 1);
   });
   test('is ignored where it does not say that it is over', () => {
-    assert.equal(foldOf([...played, lost, a.start({ prompt })]).turns.length, 1);
+    assert.equal(foldOf([...played, lost, a.start({ prompt })]).observations.length, 1);
   });
   test('starts over where the session was closed with an end that is not valid', () => {
     const b = author('b');
     const ended = [...played, close, a.end({ stop_reason: 'stopped' }), b.claim({ reopen: true })];
     assert.notEqual(foldOf(ended).session.gone, null);
-    const { turns, session } = foldOf([...ended, b.start({ over: true, prompt })]);
+    const folded = foldOf([...ended, b.start({ over: true, prompt })]);
+    const { session } = folded;
+    const turns = turnsOf(folded);
     assert.deepEqual([turns.length, session.losses, session.lives], [0, 0, 2]);
   });
 });

@@ -10,6 +10,8 @@ import { messageLog } from '../../src/model/journal/message-log.js';
 import { linesOf } from '../../lab/bed/journal-texts.js';
 import { arbitraryText, arbitraryLines } from '../fakes/arbitrary-journal.js';
 import { foldOf, logprobOf } from '../fakes/journal-lines.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 /** Segments lie side by side and cover all tokens. */
 function checkSegments(segments: readonly Segment[], tokens: number): void {
@@ -36,7 +38,9 @@ const total = (numbers: number[]): number => numbers.reduce((sum, number) => sum
 /** What readers rely on, for any lines of any writers. */
 function checkConsistent(trajectory: Trajectory): void {
   const open = openAnswer(trajectory);
-  const { turns, start, context_ids } = trajectory;
+  const { start } = trajectory;
+  const turns = turnsOf(trajectory);
+  const context_ids = contextOf(trajectory);
   for (const [i, turn] of turns.entries()) {
     assert.equal(turn.generation.turn, i);
     assert.equal(turn.observation.turn, i);
@@ -44,7 +48,7 @@ function checkConsistent(trajectory: Trajectory): void {
     checkGenerated(turn);
   }
   checkGenerated(open);
-  if (open.line !== null) assert.equal(open.token_ids.length, open.line.token_count);
+  if (open.generation !== null) assert.equal(open.token_ids.length, open.generation.token_count);
   assert.deepEqual(
     context_ids,
     messageLog(trajectory).flatMap((message) => message.token_ids),
@@ -68,7 +72,7 @@ describe('any journal', () => {
       fc.property(arbitraryText, (text) => {
         const trajectory = foldOf(linesOf(text));
         checkConsistent(trajectory);
-        whole += trajectory.turns.length;
+        whole += trajectory.observations.length;
       }),
       { numRuns: 2000 },
     );
@@ -84,7 +88,7 @@ describe('any journal', () => {
         if (first.end !== null && VALID_STOP_REASONS.has(first.end.stop_reason))
           assert.deepEqual(then.end, first.end);
         if (then.session.lives > Math.max(1, first.session.lives)) return;
-        assert.deepEqual(then.turns.slice(0, first.turns.length), first.turns);
+        assert.deepEqual(turnsOf(then).slice(0, first.observations.length), turnsOf(first));
         if (first.start !== null) assert.deepEqual(then.start?.prompt, first.start.prompt);
         if (first.start !== null && then.limits === first.limits)
           assert.deepEqual(then.start, first.start);

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
-import type { OpenAnswer } from '../../src/model/journal/open-answers.js';
+import type { Sampled } from '../../src/model/journal/open-answers.js';
 import { messageLog } from '../../src/model/journal/message-log.js';
 import { SETTINGS, author, foldOf, logprobOf } from '../fakes/journal-lines.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
 
 const a = author('a');
 const b = author('b');
 const started: JournalLine[] = [a.claim(), a.start()];
 
-function openAfter(...lines: JournalLine[]): OpenAnswer {
+function openAfter(...lines: JournalLine[]): Sampled {
   return openAnswer(foldOf([...started, ...lines]));
 }
 
@@ -115,7 +116,7 @@ describe('segments', () => {
 describe('generation', () => {
   test('one whose token_count is not that of its chunks is ignored', () => {
     const open = openAfter(a.chunk({ token_ids: [1, 2] }), a.generation({ token_count: 3 }));
-    assert.equal(open.line, null);
+    assert.equal(open.generation, null);
   });
 
   test('the first of a turn wins', () => {
@@ -125,16 +126,16 @@ describe('generation', () => {
       b.claim(),
       b.generation({ content: 'second' }),
     );
-    assert.equal(open.line?.content, 'first');
+    assert.equal(open.generation?.content, 'first');
   });
 
   test('an empty one is whole without any chunk', () => {
     const open = openAfter(a.generation({ token_count: 0, finish_reason: 'length' }));
-    assert.equal(open.line?.finish_reason, 'length');
+    assert.equal(open.generation?.finish_reason, 'length');
   });
 
   test('one of another turn is ignored', () => {
-    assert.equal(openAfter(a.generation({ turn: 1, token_count: 0 })).line, null);
+    assert.equal(openAfter(a.generation({ turn: 1, token_count: 0 })).generation, null);
   });
 });
 
@@ -209,7 +210,7 @@ describe('messageLog', () => {
       },
       { role: 'tool', content: 'seen', token_ids: [8] },
     ]);
-    assert.deepEqual(trajectory.context_ids, [901, 902, 1, 2, 8]);
+    assert.deepEqual(contextOf(trajectory), [901, 902, 1, 2, 8]);
   });
 
   test('without include_logprobs its messages have none, and what the policy sampled is marked', () => {

@@ -3,6 +3,8 @@ import { describe, test } from 'node:test';
 import { Semantics } from '../../src/model/semantics.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const a = author('a');
 const b = author('b');
@@ -19,27 +21,31 @@ const startedWith = (semantics: Semantics, column: { stop_strings?: string[] | n
 
 describe('observations', () => {
   test('the first of a turn wins', () => {
-    const { turns, total_reward } = foldOf([
+    const played = foldOf([
       ...startedWith('standard'),
       ...wholeTurn(a, { reward: 1 }),
       b.claim(),
       b.observation({ reward: 5 }),
     ]);
+    const { total_reward } = played;
+    const turns = turnsOf(played);
     assert.equal(turns.length, 1);
     assert.equal(total_reward, 1);
   });
 
   test('one without a whole generation is ignored', () => {
     const lines = [...startedWith('standard'), a.chunk(), a.observation()];
-    assert.deepEqual(foldOf(lines).turns, []);
+    assert.deepEqual(turnsOf(foldOf(lines)), []);
   });
 
   test('they count tokens: the prompt’s are in the context and in no total', () => {
-    const { assistant_tokens, env_tokens, context_ids } = foldOf([
+    const played = foldOf([
       ...startedWith('standard'),
       ...wholeTurn(a, { ids: [1, 2, 3], token_ids: [8, 9] }),
       ...wholeTurn(a, { turn: 1, ids: [4], token_ids: [] }),
     ]);
+    const { assistant_tokens, env_tokens } = played;
+    const context_ids = contextOf(played);
     assert.equal(assistant_tokens, 4);
     assert.equal(env_tokens, 2);
     assert.deepEqual(context_ids, [901, 902, 1, 2, 3, 8, 9, 4]);

@@ -4,6 +4,8 @@ import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const a = author('a');
 const b = author('b');
@@ -15,7 +17,9 @@ describe('claims', () => {
   });
 
   test('without a claim no write is accepted', () => {
-    const { writer, start, turns } = foldOf([a.start(), ...wholeTurn(a)]);
+    const played = foldOf([a.start(), ...wholeTurn(a)]);
+    const { writer, start } = played;
+    const turns = turnsOf(played);
     assert.equal(writer, null);
     assert.equal(start, null);
     assert.deepEqual(turns, []);
@@ -39,22 +43,26 @@ describe('claims', () => {
   });
 
   test('what a writer wrote before it was replaced is kept', () => {
-    const { turns } = foldOf([a.claim(), a.start(), ...wholeTurn(a, { ids: [7, 8] }), b.claim()]);
+    const turns = turnsOf(
+      foldOf([a.claim(), a.start(), ...wholeTurn(a, { ids: [7, 8] }), b.claim()]),
+    );
     assert.deepEqual(turns[0]?.token_ids, [7, 8]);
   });
 
   test('a zombie that writes between two of the claimer’s lines does not come between them', () => {
-    const { turns } = foldOf([
-      a.claim(),
-      a.start(),
-      b.claim(),
-      b.chunk({ token_ids: [1, 2] }),
-      a.chunk({ offset: 0, token_ids: [66] }),
-      b.chunk({ offset: 2, token_ids: [3] }),
-      b.generation({ token_count: 3 }),
-      a.observation({ reward: 66 }),
-      b.observation({ reward: 1 }),
-    ]);
+    const turns = turnsOf(
+      foldOf([
+        a.claim(),
+        a.start(),
+        b.claim(),
+        b.chunk({ token_ids: [1, 2] }),
+        a.chunk({ offset: 0, token_ids: [66] }),
+        b.chunk({ offset: 2, token_ids: [3] }),
+        b.generation({ token_count: 3 }),
+        a.observation({ reward: 66 }),
+        b.observation({ reward: 1 }),
+      ]),
+    );
     assert.deepEqual(turns[0]?.token_ids, [1, 2, 3]);
     assert.equal(turns[0].observation.reward, 1);
   });
@@ -90,7 +98,9 @@ describe('attempts', () => {
 describe('start', () => {
   test('the first start wins: a prompt is rendered once', () => {
     const second = b.start({ prompt: [{ role: 'user', content: 'x', token_ids: [666] }] });
-    const { start, context_ids } = foldOf([a.claim(), a.start(), b.claim(), second]);
+    const played = foldOf([a.claim(), a.start(), b.claim(), second]);
+    const { start } = played;
+    const context_ids = contextOf(played);
     assert.equal(start?.writer, 'a');
     assert.deepEqual(context_ids, [901, 902]);
   });
@@ -126,7 +136,7 @@ describe('end', () => {
       assert.equal(foldOf([...lines, b.claim()]).end?.stop_reason, stop_reason);
       const reopened = foldOf([...lines, b.claim({ reopen: true }), ...wholeTurn(b)]);
       assert.equal(reopened.end, null);
-      assert.equal(reopened.turns.length, 1);
+      assert.equal(reopened.observations.length, 1);
     });
   }
 
@@ -148,7 +158,8 @@ describe('end', () => {
       a.end({ stop_reason: 'failed' }),
       b.claim({ reopen: true }),
     ]);
-    const { turns, faults } = read;
+    const { faults } = read;
+    const turns = turnsOf(read);
     const open = openAnswer(read);
     assert.equal(turns.length, 1);
     assert.deepEqual(open.token_ids, [5, 6]);
@@ -158,7 +169,7 @@ describe('end', () => {
 
 describe('faults', () => {
   test('they are counted by type and end nothing', () => {
-    const { faults, end, turns } = foldOf([
+    const played = foldOf([
       a.claim(),
       a.start(),
       a.fault(),
@@ -166,6 +177,8 @@ describe('faults', () => {
       a.fault(),
       ...wholeTurn(a),
     ]);
+    const { faults, end } = played;
+    const turns = turnsOf(played);
     assert.deepEqual(faults, { GenerationUnavailable: 2, EnvironmentUnavailable: 1 });
     assert.equal(end, null);
     assert.equal(turns.length, 1);
@@ -174,11 +187,11 @@ describe('faults', () => {
   test('faults of a turn are counted, over attempts, until a reopening', () => {
     const broken = { type: 'ProtocolError' };
     const twice = [a.claim(), a.start(), a.fault(broken), b.claim(), b.fault(broken)];
-    assert.equal(openAnswer(foldOf(twice)).faults['ProtocolError'], 2);
+    assert.equal((foldOf(twice).call_faults.get(0) ?? {})['ProtocolError'], 2);
     const next = foldOf([...twice, ...wholeTurn(b)]);
-    assert.deepEqual(openAnswer(next).faults, {});
+    assert.deepEqual(next.call_faults.get(0) ?? {}, {});
     assert.deepEqual(next.faults, { ProtocolError: 2 });
     const failed = [...twice, b.end({ stop_reason: 'failed' }), a.claim({ reopen: true })];
-    assert.deepEqual(openAnswer(foldOf(failed)).faults, {});
+    assert.deepEqual(foldOf(failed).call_faults.get(0) ?? {}, {});
   });
 });

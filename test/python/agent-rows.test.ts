@@ -104,10 +104,10 @@ function readRows(rows: readonly Row[]): Read {
 }
 
 /** By all ids up to a sampled token: its logprob, once for each time that it was sampled there. */
-function sampledIn({ trajectory: { calls, open } }: AgentRollout): Map<string, number[]> {
+function sampledIn({ trajectory: { calls } }: AgentRollout): Map<string, number[]> {
   const all = new Map<string, number[]>();
   for (const [turn, { sampled }] of calls.entries()) {
-    const { token_ids, logprobs } = sampled ?? open.get(turn) ?? { token_ids: [], logprobs: [] };
+    const { token_ids, logprobs } = sampled;
     const prompt = promptOf(calls, turn);
     for (const k of token_ids.keys()) {
       const ids = [...prompt, ...token_ids.slice(0, k + 1)].join();

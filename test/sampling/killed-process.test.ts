@@ -34,8 +34,8 @@ test('both continue after their last journalled tokens', async (t) => {
   const { requests } = (await answer.json()) as { requests: RequestEntry[] };
   for (const [turn, count] of countsOf(before).entries()) {
     const [was, is] = [before, after].map((one) => openAnswer(one, turn));
-    assert.equal(was?.line, null);
-    assert.ok(is?.line && count >= 5);
+    assert.equal(was?.generation, null);
+    assert.ok(is?.generation && count >= 5);
     assert.deepEqual(is.token_ids.slice(0, count), was.token_ids);
     assert.deepEqual(is.logprobs.slice(0, count), was.logprobs);
     assert.equal(is.inherited, count);

@@ -145,13 +145,12 @@ async function play(
     journal = await store.claim(ref, { activity: 'playTurns' });
     tape = readAlong(journal, reader);
   }
-  const { line, token_ids } = tape.open();
+  const { generation: line, token_ids } = tape.open();
   assert.equal(line?.token_count, token_ids.length);
   const text = String.fromCodePoint(...token_ids);
   assert.equal(line.content, line.stop_reason === null ? text.replace(/¶$/, '') : text);
   await journal.commit();
-  const { open, turns } = await store.readTrajectory(ref);
-  assert.deepEqual(openAnswer({ open, turns }, 0).token_ids, token_ids);
+  assert.deepEqual(openAnswer(await store.readTrajectory(ref)).token_ids, token_ids);
   reader.check(tape);
   counts.said += reader.seen.token_ids.length;
 }

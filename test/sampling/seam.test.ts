@@ -54,7 +54,7 @@ describe('the end of sequence', () => {
       a.observation({ turn }),
     ]);
     const trajectory = foldOf([a.claim(), a.start(), ...turns]);
-    assert.equal(trajectory.turns.length, 4);
+    assert.equal(trajectory.observations.length, 4);
     assert.deepEqual(knownEos(trajectory), new Set([2]));
   });
 });

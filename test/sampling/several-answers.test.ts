@@ -10,7 +10,7 @@ import type { Pool } from '../../src/sampling/call.js';
 import { sample } from '../../src/sampling/sample.js';
 import { tapeOf } from '../../src/sampling/tape.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
-import { author, entryOf, logprobOf } from '../fakes/journal-lines.js';
+import { askedCalls, author, entryOf, logprobOf } from '../fakes/journal-lines.js';
 import { callOf, UNWATCHED } from '../fakes/sampled-call.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 import type { TemporaryStore } from '../fakes/temporary-store.js';
@@ -126,7 +126,7 @@ async function play(
   const { elsewhere, journalFile } = files;
   const ref = { ...REF, row };
   const first = await elsewhere().claim(ref, { activity: 'playTurns' });
-  await first.append(entryOf(author('').start({ plays: 'agent', prompt: [] })));
+  for (const line of askedCalls(author(''), answers)) await first.append(entryOf(line));
   await first.commit();
   const { length: begun } = await readFile(journalFile(row));
   let tears = 0;
@@ -146,7 +146,7 @@ async function play(
   await last.commit();
   const read = await elsewhere().readTrajectory(ref);
   for (let turn = 0; turn < answers; turn++) {
-    const { token_ids, logprobs, line } = openAnswer(read, turn);
+    const { token_ids, logprobs, generation: line } = openAnswer(read, turn);
     assert.deepEqual(token_ids, answerOf(turn));
     assert.deepEqual(logprobs, answerOf(turn).map(logprobOf));
     assert.equal(line?.content, String.fromCodePoint(...answerOf(turn).slice(0, -1)));

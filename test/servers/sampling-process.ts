@@ -11,7 +11,7 @@ import type { Outcome } from '../../src/sampling/call.js';
 import { sample } from '../../src/sampling/sample.js';
 import { tapeOf } from '../../src/sampling/tape.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
-import { GENERATION, author, entryOf } from '../fakes/journal-lines.js';
+import { GENERATION, askedCalls, author, entryOf } from '../fakes/journal-lines.js';
 import { callOf, UNWATCHED } from '../fakes/sampled-call.js';
 import { REF } from '../fakes/temporary-store.js';
 
@@ -35,7 +35,7 @@ export async function sampleTwo(
   const { request, close } = createReplicas([service], { max_concurrent: 2, probe });
   const journal = await store.claim(REF, { activity: 'playTurns' });
   if (before.start === null)
-    await journal.append(entryOf(author('').start({ plays: 'agent', prompt: [] })));
+    for (const line of askedCalls(author(''), PROMPTS.length)) await journal.append(entryOf(line));
   const { signal } = new AbortController();
   const pool = { request, special_tokens: [], distrust: () => Promise.resolve() };
   const generation = { ...GENERATION, greedy: true };

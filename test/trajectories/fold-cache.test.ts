@@ -16,13 +16,13 @@ async function playTurns(store: TrajectoryStore, count: number): Promise<void> {
   const journal = await store.claim(REF, by);
   if (journal.trajectory.start === null) await journal.append(entryOf(a.start()));
   for (let i = 0; i < count; i++)
-    for (const line of wholeTurn(a, { turn: journal.trajectory.turns.length, ids: [1, 2] }))
+    for (const line of wholeTurn(a, { turn: journal.trajectory.observations.length, ids: [1, 2] }))
       await journal.append(entryOf(line));
   await journal.commit();
 }
 
 const turnsOf = async (store: TrajectoryStore): Promise<number> =>
-  (await store.readTrajectory(REF)).turns.length;
+  (await store.readTrajectory(REF)).observations.length;
 
 describe('a journal that this process has written', () => {
   test('is not read again from its beginning', async (t) => {

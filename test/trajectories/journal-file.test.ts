@@ -98,10 +98,10 @@ describe('a zombie that is killed in the middle of a line', () => {
     await playTurn(journal);
     await assert.rejects(journal.commit(), faultOf('StoreFault', 'expected 4 lines', 'found 3'));
     const next = await store.claim(REF, by);
-    assert.deepEqual(next.trajectory.turns, []);
+    assert.deepEqual(next.trajectory.observations, []);
     await playTurn(next);
     await next.commit();
-    assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
+    assert.equal((await elsewhere().readTrajectory(REF)).observations.length, 1);
   });
 
   test('is seen before what follows is shown to anybody', async (t) => {
@@ -122,8 +122,8 @@ describe('a zombie that is killed in the middle of a line', () => {
     await playTurn(journal);
     await appendFile(journalFile(), torn);
     await journal.commit();
-    assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
-    assert.equal((await store.claim(REF, by)).trajectory.turns.length, 1);
+    assert.equal((await elsewhere().claim(REF, by)).trajectory.observations.length, 1);
+    assert.equal((await store.claim(REF, by)).trajectory.observations.length, 1);
   });
 });
 
@@ -152,7 +152,7 @@ describe('reading', () => {
     await appendFile(journalFile(), `{"kind":"note"}\n\n\n`);
     await playTurn(journal);
     await journal.commit();
-    assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
+    assert.equal((await elsewhere().readTrajectory(REF)).observations.length, 1);
     await appendFile(journalFile(), `{"kind":"note","writer":"${journal.writer}","at":1}\n`);
     await assert.rejects(
       elsewhere().readTrajectory(REF),

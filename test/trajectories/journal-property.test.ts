@@ -5,13 +5,15 @@ import fc from 'fast-check';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import type { Entry } from '../../src/model/journal.js';
-import type { Turn } from '../../src/model/journal/trajectory.js';
+import type { Turn } from '../../src/model/journal/calls.js';
 import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { endServer, throughProxy } from '../fakes/stores.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
 import { noPostgres } from '../../lab/bed/postgres-server.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
+import { contextOf } from '../../src/model/journal/trajectory.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 /**
  * Attempts at one rollout, in several processes, that start, write, are killed and commit in any order and at once. Each plays its
@@ -55,11 +57,12 @@ const lines = author('ignored');
 /** What an attempt writes next, by its own view: a chunk, the generation, its answer. */
 function nextEntry({ trajectory }: Journal, token: number): Entry {
   const open = openAnswer(trajectory);
-  const { start, turns } = trajectory;
+  const { start } = trajectory;
+  const turns = turnsOf(trajectory);
   const turn = turns.length;
   const count = open.token_ids.length;
   if (start === null) return entryOf(lines.start());
-  if (open.line !== null) return entryOf(lines.observation({ turn, reward: token }));
+  if (open.generation !== null) return entryOf(lines.observation({ turn, reward: token }));
   // Some attempts continue where the last one was cut, others start over.
   const offset = token % 3 === 0 ? 0 : count;
   return count < 2 || token % 4 === 0
@@ -137,7 +140,7 @@ class Play {
     const before = this.reported;
     try {
       await journal.commit();
-      const { turns } = journal.trajectory;
+      const turns = turnsOf(journal.trajectory);
       assert.deepEqual(turns.slice(0, before.length), before);
       // Another may have gone on behind this commit, and be heard first.
       if (turns.length > this.reported.length) this.reported = structuredClone(turns);
@@ -152,7 +155,9 @@ class Play {
   /** Nothing that was reported is lost, for any reader, with or without a cache. */
   async check(): Promise<void> {
     const { reported } = this;
-    const { turns, context_ids } = await this.place.fresh().readTrajectory(this.place.ref);
+    const played = await this.place.fresh().readTrajectory(this.place.ref);
+    const turns = turnsOf(played);
+    const context_ids = contextOf(played);
     assert.deepEqual(turns.slice(0, reported.length), reported);
     const sent = turns.flatMap((turn) => [...turn.token_ids, ...turn.observation.token_ids]);
     if (turns.length > 0) assert.deepEqual(context_ids, [901, 902, ...sent]);

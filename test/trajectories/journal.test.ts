@@ -7,6 +7,7 @@ import { onEachStore } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 import { plainOf } from '../../src/platform/json/kept.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -157,7 +158,9 @@ onEachStore((open) => {
       await writeUnheard(generation(1));
       await second.append(observation);
       await second.commit();
-      const { turns, total_reward } = await elsewhere().readTrajectory(REF);
+      const played = await elsewhere().readTrajectory(REF);
+      const { total_reward } = played;
+      const turns = turnsOf(played);
       assert.deepEqual(turns[0]?.token_ids, [1, 2]);
       assert.equal(total_reward, 1);
       await assert.rejects(zombie.commit(), faultOf('StoreFault', 'taken over'));
@@ -169,7 +172,7 @@ onEachStore((open) => {
       await first.append(start);
       await playTurn(first);
       await first.commit();
-      assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
+      assert.equal((await elsewhere().claim(REF, by)).trajectory.observations.length, 1);
     });
   });
 
@@ -185,7 +188,7 @@ onEachStore((open) => {
         assert.ok(faultOf('StoreFault', 'journal of batch/0-0', 'reads back')(error));
         return !(error as { retryable: boolean }).retryable;
       });
-      assert.deepEqual(journal.trajectory.turns, []);
+      assert.deepEqual(turnsOf(journal.trajectory), []);
       assert.ok((await journalLines()).every((line) => line.kind !== 'observation'));
     });
 
@@ -227,8 +230,8 @@ onEachStore((open) => {
         if (repeat === 1) await playTurn(journal);
         await journal.commit();
       }
-      assert.equal((await store.readTrajectory(REF)).turns.length, 0);
-      assert.equal((await store.readTrajectory({ ...REF, repeat: 1 })).turns.length, 1);
+      assert.equal((await store.readTrajectory(REF)).observations.length, 0);
+      assert.equal((await store.readTrajectory({ ...REF, repeat: 1 })).observations.length, 1);
     });
   });
 });

@@ -8,6 +8,7 @@ import { endServer, postgresStore, throughProxy } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
 import { noPostgres } from '../../lab/bed/postgres-server.js';
 import { eventually } from '../../lab/bed/waiting.js';
+import { turnsOf } from '../../src/model/journal/calls.js';
 
 const a = author('ignored');
 const by = { activity: 'playTurns' };
@@ -93,7 +94,9 @@ describe('journals in PostgreSQL that are deleted', { skip: noPostgres }, () => 
       await next.append(entryOf(line));
     await next.commit();
     for (const store of [own.store, own.elsewhere()]) {
-      const { turns, attempts } = await store.readTrajectory(REF);
+      const played = await store.readTrajectory(REF);
+      const { attempts } = played;
+      const turns = turnsOf(played);
       assert.deepEqual([turns.length, attempts], [1, 1]);
     }
     await own.store.forgetJournals(FIRST);
@@ -119,7 +122,7 @@ describe('journals in PostgreSQL that are deleted', { skip: noPostgres }, () => 
     }
     await forgetting;
     await journal.commit();
-    assert.equal((await own.elsewhere().readTrajectory(REF)).turns.length, turn);
+    assert.equal((await own.elsewhere().readTrajectory(REF)).observations.length, turn);
     assert.deepEqual(await own.store.listJournals('gone'), []);
     assert.deepEqual(await own.store.listJournals(REF.batch_id), [{ row: 0, repeat: 0 }]);
   });

@@ -101,7 +101,7 @@ describe('a database whose disk is full', { skip: noPostgres || noMount }, () =>
     await writing;
     await journal.commit();
     const read = await own.elsewhere().readTrajectory(REF);
-    assert.deepEqual([read.turns.length, read.attempts], [1, 1]);
+    assert.deepEqual([read.observations.length, read.attempts], [1, 1]);
   });
 
   test('for longer than the patience is a StoreFault with a remedy, and earlier commits are kept', async (t) => {
@@ -118,11 +118,11 @@ describe('a database whose disk is full', { skip: noPostgres || noMount }, () =>
       faultOf('StoreFault', /No space left on device: make room on the database’s disk$/),
     );
     await journal.release();
-    assert.equal((await own.elsewhere().readTrajectory(REF)).turns.length, 1);
+    assert.equal((await own.elsewhere().readTrajectory(REF)).observations.length, 1);
     await disk.empty();
     const next = await store.claim(REF, { ...by, attempt: 2 });
     await writeTurn(next, 1);
     await next.commit();
-    assert.equal((await own.elsewhere().readTrajectory(REF)).turns.length, 2);
+    assert.equal((await own.elsewhere().readTrajectory(REF)).observations.length, 2);
   });
 });

@@ -167,7 +167,7 @@ describe('a running store', { skip: noPostgres }, () => {
     await synced;
     for (const line of wholeTurn(a, { turn: 0, ids: [1, 2] })) await journal.append(entryOf(line));
     await journal.commit();
-    assert.equal((await own.elsewhere().readTrajectory(REF)).turns.length, 1);
+    assert.equal((await own.elsewhere().readTrajectory(REF)).observations.length, 1);
   });
 
   test('that is away for longer than the patience is a retryable StoreFault that names the rollout', async (t) => {
@@ -222,7 +222,7 @@ describe('a running store', { skip: noPostgres }, () => {
     await own.query(`delete from "${own.schema}".journal where n = ${last}`);
     const earlier = await store.claim(REF, by);
     assert.deepEqual(
-      [earlier.trajectory.start !== null, earlier.trajectory.turns.length],
+      [earlier.trajectory.start !== null, earlier.trajectory.observations.length],
       [true, 0],
     );
     await earlier.commit();

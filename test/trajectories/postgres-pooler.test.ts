@@ -51,7 +51,7 @@ describe('behind a pooler of transactions', { skip: noPostgres }, () => {
       assert.deepEqual(await rowsOf(own), names.sort());
     }
     const trajectory = await stores[1]!.open({ url }).store.readTrajectory({ ...REF, row: 11 });
-    assert.equal(trajectory.turns.length, 1);
+    assert.equal(trajectory.observations.length, 1);
   });
 
   test('other clients get no settings of a store', async (t) => {

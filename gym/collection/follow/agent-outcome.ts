@@ -1,6 +1,6 @@
 import { AgentSample } from '../../../src/model/agent/sample.js';
 import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reasons.js';
-import { failuresBefore } from '../../../src/model/journal/calls.js';
+import { failuresBefore } from '../../../src/model/journal/lives.js';
 import { lastFault } from '../../../src/model/journal/standing.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 import type { RunFailure } from './routing.js';

@@ -1,5 +1,5 @@
 import type { JournalLine, LineOf } from '../../../src/model/journal.js';
-import { failedLives } from '../../../src/model/journal/calls.js';
+import { failedLives } from '../../../src/model/journal/lives.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import { parseJson, isObject, numberOf } from '../../json/exact.js';
 import { author, entryOf, gymLife } from '../../../test/fakes/journal-lines.js';

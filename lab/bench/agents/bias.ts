@@ -109,7 +109,7 @@ function byGateway(first_row: number): Arm {
       const life = lifeOf(call);
       await kill(life);
       const { calls } = life.journal.trajectory;
-      const segments = calls.flatMap(({ sampled }) => sampled?.segments.slice(1) ?? []);
+      const segments = calls.flatMap(({ sampled }) => sampled.segments.slice(1));
       return { begun: calls.length, continued: segments.length };
     },
   };

@@ -5,7 +5,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { divergenceText } from '../../../src/client/show/divergence-text.js';
-import { openAnswer } from '../../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 import { sequencesOf } from '../../../src/model/results/sequences.js';
 import { hash32 } from '../../../src/model/workflow-safe/hash32.js';
@@ -51,9 +50,7 @@ async function play(
 }
 
 function tokensOf(trajectory: Trajectory): number {
-  const answers = trajectory.calls.map(
-    ({ sampled }, turn) => sampled ?? openAnswer(trajectory, turn),
-  );
+  const answers = trajectory.calls.map(({ sampled }) => sampled);
   return answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
 }
 

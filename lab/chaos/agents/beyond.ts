@@ -1,5 +1,4 @@
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
-import { openAnswer } from '../../../src/model/journal/open-answers.js';
 import type { Stream } from '../request-streams.js';
 import { openBetween, sentAfter } from '../request-streams.js';
 import type { Struck } from './kills.js';
@@ -77,7 +76,7 @@ function askedFor(
   const calls = new Map<string, Asked>();
   for (const [id, trajectory] of folded)
     for (const [turn, { sampled }] of trajectory.calls.entries()) {
-      const { token_ids } = sampled ?? openAnswer(trajectory, turn);
+      const { token_ids } = sampled;
       const name = `${id} call ${turn}`;
       calls.set(name, { name, journalled: token_ids.length, streams: [] });
     }

@@ -1,7 +1,7 @@
 import type { Program, ProgramState } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
 import type { LineOf } from '../../model/journal.js';
-import type { Life } from '../../model/journal/calls.js';
+import type { Life } from '../../model/journal/lives.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Playing } from '../playing.js';

@@ -5,14 +5,8 @@ import { textLog } from '../../model/content.js';
 import type { Past } from '../../model/faults.js';
 import { Fault, FAULT_TYPES, judged } from '../../model/faults.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
-import {
-  failedLives,
-  failuresBefore,
-  hasFinished,
-  lengthOf,
-  type Life,
-  promptBeyond,
-} from '../../model/journal/calls.js';
+import { lengthOf, promptBeyond } from '../../model/journal/calls.js';
+import { failedLives, failuresBefore, hasFinished, type Life } from '../../model/journal/lives.js';
 import { lastFault } from '../../model/journal/standing.js';
 import { sequencesOf } from '../../model/results/sequences.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
@@ -194,7 +188,7 @@ async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<Pla
   let first = 0;
   for (const number of sequencesOf(journal.trajectory)?.sequences[0].calls ?? []) {
     const call = calls[number];
-    if (call?.sampled == null || call.answer === null) continue;
+    if (call === undefined || call.answer === null) continue;
     const { token_ids } = call.sampled;
     const prompt_ids = promptBeyond(calls, { number, first });
     const read = readOf(call.answer);

@@ -2,6 +2,7 @@ import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { turnsOf } from '../../model/journal/calls.js';
 import { openTokens, waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
@@ -64,15 +65,15 @@ function endAs(
   { ref, store }: { ref: RolloutRef } & Pick<Dependencies, 'store'>,
 ): NonNullable<Play['otherwise']> {
   return (trajectory) => {
-    const { turns } = trajectory;
+    const turn = turnsOf(trajectory).length;
     // The workflow has seen an end, and there is no time left to reach it again.
     if (stop_reason === null) {
       const { type, message } = journalLost(ref, { lacks: 'its end', store });
-      return { stop_reason: 'failed', failure: { type, message, turn: turns.length } };
+      return { stop_reason: 'failed', failure: { type, message, turn } };
     }
     const { type, message } = failure ?? REASONS[stop_reason];
     const waited = stop_reason === 'timeout' ? `${message}; ${lastWait(trajectory)}` : message;
-    return { stop_reason, failure: { type, message: waited, turn: turns.length } };
+    return { stop_reason, failure: { type, message: waited, turn } };
   };
 }
 

@@ -20,11 +20,11 @@ const MAX_CHARACTERS = 2 ** 26;
  */
 export function boundedAnswer(
   answer: Answer,
-  { task, trajectory }: { task: string; trajectory: Pick<Trajectory, 'turns' | 'start'> },
+  { task, trajectory }: { task: string; trajectory: Pick<Trajectory, 'observations' | 'start'> },
 ): Answer {
-  const { turns, start } = trajectory;
-  const characters = turns.reduce(
-    (sum, { observation }) => sum + lengthOf(observation),
+  const { observations, start } = trajectory;
+  const characters = observations.reduce(
+    (sum, observation) => sum + lengthOf(observation),
     lengthOf(answer),
   );
   if (characters > MAX_CHARACTERS) {

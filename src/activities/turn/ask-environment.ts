@@ -48,7 +48,7 @@ export async function askEnvironment(
     });
   }
   const context = {
-    idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
+    idempotency_key: `${rolloutId(ref)}/${trajectory.observations.length}`,
     deployment: await storeId(),
     // A journal has one start, which a restart removes with the rest.
     play: start?.writer,

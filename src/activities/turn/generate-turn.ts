@@ -2,6 +2,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import { generationCall } from '../../model/journal/standing.js';
 import { isUnchanged, withReplica } from '../../model/policy/record.js';
+import { contextOf } from '../../model/journal/trajectory.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
 import type { Call, Pool, Waits } from '../../sampling/call.js';
@@ -63,12 +64,12 @@ function callOf(
 ): Call {
   const { journal, ref } = playing;
   const { trajectory } = journal;
-  const turn = trajectory.turns.length;
+  const turn = trajectory.observations.length;
   const id = rolloutId(ref);
   const { stop_strings } = trajectory;
   return {
     turn,
-    prompt_ids: trajectory.context_ids,
+    prompt_ids: contextOf(trajectory),
     pictures: () => picturesOf(playing, dependencies),
     get room() {
       return roomFor(trajectory);

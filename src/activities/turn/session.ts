@@ -149,10 +149,10 @@ export async function stepInSession(
   { journal }: Pick<Playing, 'journal'>,
   ask: (more: { was_asked?: true }) => Promise<Answer>,
 ): Promise<Answer> {
-  const { session, turns } = journal.trajectory;
+  const { session, observations } = journal.trajectory;
   const { asked } = session;
   if (asked !== null && asked.answer !== null) return asked.answer;
-  const turn = turns.length;
+  const turn = observations.length;
   await journal.append({ kind: 'step', turn, answer: null });
   await journal.sync();
   const answer = await ask(asked === null ? {} : { was_asked: true });
@@ -210,10 +210,15 @@ async function endSession(
 const isAway = ({ type }: Fault): boolean => type === 'EnvironmentUnavailable';
 
 /** The identifier of the session that was opened last. */
-function stateOf({ session, turns, start, extra_env_info }: Trajectory): ForeignObject | null {
+function stateOf({
+  session,
+  observations,
+  start,
+  extra_env_info,
+}: Trajectory): ForeignObject | null {
   if (session.begun !== null) return session.begun.metadata;
   if (start === null) return null;
-  return turns.at(-1)?.observation.metadata ?? extra_env_info;
+  return observations.at(-1)?.metadata ?? extra_env_info;
 }
 
 /** The environment of a rollout, from its `begin` or `start`, before its end is written. */

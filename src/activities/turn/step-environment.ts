@@ -3,12 +3,17 @@ import { textLog, textOf } from '../../model/content.js';
 import type { LineOf } from '../../model/journal.js';
 import type { PlacedPicture } from '../../model/pictures.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
-import { isProgram, lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
+import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/journal/message-log.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { rewardWith } from '../../model/journal/reward-sum.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
-import { totalsOf, type Trajectory } from '../../model/journal/trajectory.js';
+import {
+  contextLength,
+  isProgram,
+  totalsOf,
+  type Trajectory,
+} from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import type { Answer } from './answer.js';
@@ -42,7 +47,7 @@ export async function step(playing: Playing, dependencies: Dependencies): Promis
     await verifyProgram(playing, dependencies);
     return;
   }
-  if (trajectory.start === null || openAnswer(trajectory).line === null)
+  if (trajectory.start === null || openAnswer(trajectory).generation === null)
     throw journalLost(playing.ref, { lacks: 'its turn', store: dependencies.store });
   try {
     await withShare(dependencies.answers, (share) =>
@@ -61,7 +66,7 @@ async function answerTurn(
   const { trajectory } = playing.journal;
   const { settings_in_force: settings } = trajectory;
   const open = openAnswer(trajectory);
-  if (settings === null || open.line === null)
+  if (settings === null || open.generation === null)
     throw journalLost(playing.ref, { lacks: 'its turn', store: dependencies.store });
   const began = performance.now();
   const { answer, waited_ms } = await askEnvironment(playing, {
@@ -73,14 +78,14 @@ async function answerTurn(
   const limited = limitObservation(ids, {
     semantics: settings.semantics,
     max_seq_len: lengthLimit(trajectory),
-    input_tokens: trajectory.context_ids.length,
+    input_tokens: contextLength(trajectory),
     generated_tokens: open.token_ids.length,
-    finish_reason: open.line.finish_reason,
+    finish_reason: open.generation.finish_reason,
   });
   const seen = kept(limited.token_ids, pictures);
   await playing.journal.append({
     kind: 'observation',
-    turn: trajectory.turns.length,
+    turn: trajectory.observations.length,
     ...answer,
     ...seen,
     truncated: answer.truncated || limited.truncated,
@@ -95,7 +100,7 @@ async function answerTurn(
 
 function turnOf(trajectory: Trajectory): AskedStep {
   const log = textLog(messageLog(trajectory));
-  log.push({ role: 'assistant', content: openAnswer(trajectory).line?.content ?? '' });
+  log.push({ role: 'assistant', content: openAnswer(trajectory).generation?.content ?? '' });
   return {
     task: trajectory.start?.task_name ?? '',
     turn: { message_log: log, metadata: trajectory.extra_env_info },

@@ -1,5 +1,5 @@
 import type { Segment } from '../../model/journal/open-answers.js';
-import type { Turn } from '../../model/journal/trajectory.js';
+import type { Sampled as Answer } from '../../model/journal/open-answers.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
@@ -27,7 +27,7 @@ export interface Block {
   lines: string[];
 }
 
-type Sampled = Pick<Turn, 'token_ids' | 'logprobs'>;
+type Sampled = Pick<Answer, 'token_ids' | 'logprobs'>;
 
 export const sampledFacts = (sampled: Sampled): string[] => [
   formatCount(sampled.token_ids.length, 'token'),
@@ -38,7 +38,7 @@ export const meanOf = (sampled: readonly Sampled[]): string =>
   meanLogprob(sampled)?.toFixed(3) ?? '-';
 
 /** Over all tokens of these turns; null: there is no logprob. */
-export function meanLogprob(sampled: readonly Pick<Turn, 'logprobs'>[]): number | null {
+export function meanLogprob(sampled: readonly Pick<Answer, 'logprobs'>[]): number | null {
   let [sum, count] = [0, 0];
   for (const { logprobs } of sampled) {
     for (const logprob of logprobs) sum += logprob;

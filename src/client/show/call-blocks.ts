@@ -78,12 +78,10 @@ function callBlock(
   { calls, number, depth }: { calls: Calls; number: number; depth: number },
 ): Block {
   const { trajectory, options } = calls;
-  const { answer, line } = call;
-  const open = trajectory.open.get(number);
-  const sampled = call.sampled ?? open;
+  const { answer, line, sampled } = call;
   const left = divergenceText(trajectory, number);
   const edited = editText(trajectory, number);
-  const said = answer === null ? (open?.text ?? '') : saidIn(messageOf(answer));
+  const said = answer === null ? sampled.text : saidIn(messageOf(answer));
   const asked = line.news.at(-1);
   const below = [
     ...(asked === undefined ? [] : [preview(`${asked.role}: ${asked.content}`)]),
@@ -92,9 +90,9 @@ function callBlock(
   const notes = [
     ...(left === null ? [] : [`diverged ${left}`]),
     ...(edited === null ? [] : [`edited ${edited}`]),
-    ...seams(sampled?.segments ?? []),
+    ...seams(sampled.segments),
   ];
-  const state = `${sampled?.token_ids.length ?? 0}.${call.sampled === null}`;
+  const state = sampled.token_ids.length;
   const indent = '  '.repeat(depth);
   const indented = (text: string): string => `${indent}   ${text}`;
   return block(answer === null ? `open.call.${number}.${state}` : `call.${number}`, {
@@ -109,15 +107,14 @@ function factsOf(
   call: JournalCall,
   { calls: { trajectory, paths }, number }: { calls: Calls; number: number },
 ): string[] {
-  const { answer, line, sampled: whole } = call;
-  const sampled = whole ?? trajectory.open.get(number);
+  const { answer, line, sampled } = call;
   // Until then any answer may still be read, or be gone on from.
-  const isOver = trajectory.end !== null || trajectory.verdict !== null;
+  const isOver = trajectory.end !== null || trajectory.observations.length > 0;
   const malformed = answer?.malformed ?? 0;
   return [
     ...beginningOf(call),
-    ...(sampled === undefined ? [] : sampledFacts(sampled)),
-    whole === null ? 'not whole' : whole.generation.finish_reason,
+    ...sampledFacts(sampled),
+    answer === null ? 'not whole' : (sampled.generation?.finish_reason ?? ''),
     ...(malformed > 0 ? [formatCount(malformed, 'malformed tool call')] : []),
     ...(line.life > 1 ? [`life ${line.life}`] : []),
     ...(isOver && number === paths.main ? ['end of the main sequence'] : []),
@@ -157,8 +154,8 @@ const leftText = ({ tail, submission, said }: LineOf<'exit'>): string =>
     ...(said?.metadata ? [`metadata: ${preview(JSON.stringify(said.metadata))}`] : []),
   ].join('\n');
 
-function verdictBlock({ verdict }: Trajectory, { style }: PageOptions): Block[] {
-  if (verdict === null) return [];
+function verdictBlock({ observations: [verdict] }: Trajectory, { style }: PageOptions): Block[] {
+  if (verdict === undefined) return [];
   const { reward, rewards, message } = verdict;
   const facts = [
     `reward ${reward}`,
@@ -173,26 +170,22 @@ export function callBlocks(
   trajectory: Trajectory,
   { number, ...options }: PageOptions & { number: number },
 ): Block[] {
-  const { calls, open, materials } = trajectory;
+  const { calls, materials } = trajectory;
   const call = calls[number];
   if (call === undefined) return [];
   const { style, tokens } = options;
-  const { line, answer } = call;
+  const { line, answer, sampled } = call;
   const system = line.system === null ? undefined : materials.get(line.system)?.system;
   const asked: CallMessage[] = [
     ...(system === undefined ? [] : [{ role: 'system', content: system }]),
     ...messagesBeyond(calls, { number, first: 0 }),
   ];
-  const sampled = call.sampled ?? open.get(number);
   const head = callBlock(call, { calls: callsOf(trajectory, options), number, depth: 0 });
-  const said =
-    answer === null
-      ? { role: 'assistant', content: open.get(number)?.text ?? '' }
-      : messageOf(answer);
+  const said = answer === null ? { role: 'assistant', content: sampled.text } : messageOf(answer);
   const notes = [
     `prompt ${formatCount(call.prompt_length, 'token')}`,
-    ...(sampled === undefined ? [] : sampledFacts(sampled)),
-    ...(sampled !== undefined && tokens ? tokenTable(sampled) : []),
+    ...sampledFacts(sampled),
+    ...(tokens ? tokenTable(sampled) : []),
   ];
   return [
     head,

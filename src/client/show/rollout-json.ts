@@ -1,30 +1,29 @@
-import { lastResult } from '../../model/journal/calls.js';
-import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
-import { isProgram } from '../../model/turn/stop-rules.js';
+import { turnsOf, wholeAnswers } from '../../model/journal/calls.js';
+import { lastResult } from '../../model/journal/lives.js';
+import { isProgram, type Trajectory } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Rollout } from './read-batch.js';
 import { pathsOf, rulesOf } from '../../model/results/call-paths.js';
 import { meanLogprob } from './block.js';
-import { sampledOf } from './rollout-page.js';
-import { openAnswer } from '../../model/journal/open-answers.js';
+import { openAnswer, type Sampled } from '../../model/journal/open-answers.js';
 
 /** One rollout for programs; ids and logprobs only on request. */
 export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): unknown {
   const { trajectory, entry, happenings, ...ref } = rollout;
-  const { start, turns } = trajectory;
+  const { start } = trajectory;
   const open = openAnswer(trajectory);
   const prompt = start?.prompt ?? [];
   return {
     rollout_id: rolloutId(ref),
     ...entry,
-    mean_logprob: meanLogprob(sampledOf(trajectory)),
+    mean_logprob: meanLogprob(wholeAnswers(trajectory.calls)),
     inherited_tokens: trajectory.inherited_tokens,
     wasted_tokens: trajectory.wasted_tokens,
     prompt: prompt.map(({ token_ids, ...message }) => ({
       ...message,
       ...(tokens && { token_ids }),
     })),
-    log: turns.map((turn, at) => {
+    log: turnsOf(trajectory).map((turn, at) => {
       const { generation, observation } = turn;
       return {
         turn: at,
@@ -45,7 +44,7 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
     open:
       open.token_ids.length === 0
         ? null
-        : { content: open.line?.content ?? open.text, ...sampledJson(open, { tokens }) },
+        : { content: open.generation?.content ?? open.text, ...sampledJson(open, { tokens }) },
     ...(isProgram(trajectory) && {
       calls: callsJson(trajectory, { tokens }),
       refused: trajectory.refused.map(({ life, code, limit = null, message }) => ({
@@ -65,31 +64,28 @@ export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): 
 }
 
 function callsJson(trajectory: Trajectory, { tokens }: { tokens: boolean }): object[] {
-  const { calls, open } = trajectory;
+  const { calls } = trajectory;
   const { status } = pathsOf(trajectory, rulesOf(trajectory));
-  return calls.map(({ line, from, answer, sampled, prompt_length, given }, call) => {
-    const said = sampled ?? open.get(call);
-    return {
-      call,
-      life: line.life,
-      parent: line.parent,
-      cause: line.cause ?? null,
-      fork: from,
-      prompt_tokens: prompt_length,
-      news: line.news,
-      content: answer?.content ?? open.get(call)?.text ?? '',
-      tool_calls: answer?.tool_calls ?? [],
-      malformed: answer?.malformed ?? 0,
-      is_whole: answer !== null,
-      given: Object.fromEntries(given),
-      untrained: status[call] ?? null,
-      ...(said !== undefined && sampledJson(said, { tokens })),
-    };
-  });
+  return calls.map(({ line, from, answer, sampled, prompt_length, given }, call) => ({
+    call,
+    life: line.life,
+    parent: line.parent,
+    cause: line.cause ?? null,
+    fork: from,
+    prompt_tokens: prompt_length,
+    news: line.news,
+    content: answer?.content ?? sampled.text,
+    tool_calls: answer?.tool_calls ?? [],
+    malformed: answer?.malformed ?? 0,
+    is_whole: answer !== null,
+    given: Object.fromEntries(given),
+    untrained: status[call] ?? null,
+    ...sampledJson(sampled, { tokens }),
+  }));
 }
 
 const sampledJson = (
-  { token_ids, logprobs, segments }: Pick<Turn, 'token_ids' | 'logprobs' | 'segments'>,
+  { token_ids, logprobs, segments }: Pick<Sampled, 'token_ids' | 'logprobs' | 'segments'>,
   { tokens }: { tokens: boolean },
 ): object => ({
   token_count: token_ids.length,

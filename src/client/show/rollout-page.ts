@@ -3,9 +3,9 @@ import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
-import { lastResult } from '../../model/journal/calls.js';
-import type { Trajectory, Turn } from '../../model/journal/trajectory.js';
-import { isProgram } from '../../model/turn/stop-rules.js';
+import { type Turn, turnsOf, wholeAnswers } from '../../model/journal/calls.js';
+import { lastResult } from '../../model/journal/lives.js';
+import { isProgram, type Trajectory } from '../../model/journal/trajectory.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatClock, formatCount, formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
@@ -27,7 +27,7 @@ export function headingOf(
 ): string[] {
   const { batch_id, entry, trajectory } = rollout;
   const { start } = trajectory;
-  const logprobs = sampledOf(trajectory).filter((one) => one.logprobs.length > 0);
+  const logprobs = wholeAnswers(trajectory.calls).filter((one) => one.logprobs.length > 0);
   const prompt = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   const facts = [
     `reward ${rewardText(entry)}${soFar(entry)}`,
@@ -59,23 +59,17 @@ export function headingOf(
   return lines.map((line) => renderLine(line, style));
 }
 
-/** Whole turns, or calls. */
-export const sampledOf = ({ turns, calls }: Trajectory): Pick<Turn, 'token_ids' | 'logprobs'>[] => [
-  ...turns,
-  ...calls.flatMap(({ sampled }) => sampled ?? []),
-];
-
 /** What its row has, though it counts nowhere. */
 const soFar = ({ reward, reward_so_far }: Entry): string =>
   reward === null && reward_so_far !== 0 ? ` (${reward_so_far.toFixed(3)} so far)` : '';
 
 /** Rows count whole turns. */
 const turnsText = (trajectory: Trajectory, entry: Entry): string => {
-  const { turns: whole } = trajectory;
+  const { length: whole } = trajectory.observations;
   const { turns } = entry;
   if (isProgram(trajectory)) return formatCount(turns, 'call');
-  return turns > whole.length
-    ? `${formatCount(whole.length, 'whole turn')} and a part`
+  return turns > whole
+    ? `${formatCount(whole, 'whole turn')} and a part`
     : formatCount(turns, 'turn');
 };
 
@@ -127,17 +121,17 @@ export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
 
 /** What was played behind the prompt. */
 export function playedBlocks(trajectory: Trajectory, options: PageOptions): Block[] {
-  const { turns, session } = trajectory;
+  const { observations, session } = trajectory;
   const { style } = options;
   const life = session.lives;
   const result = lastResult(trajectory);
   return [
-    ...turns.flatMap((turn, at) =>
+    ...turnsOf(trajectory).flatMap((turn, at) =>
       isShown(at, options) ? turnBlocks(turn, { at, life, trajectory, ...options }) : [],
     ),
     ...(isProgram(trajectory)
       ? treeBlocks(trajectory, options)
-      : isShown(turns.length, options)
+      : isShown(observations.length, options)
         ? openBlock(trajectory, options)
         : []),
     ...(result === null
@@ -233,7 +227,7 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
     `reward ${observation.reward}`,
     ...Object.entries(observation.rewards).map(([name, reward]) => `${name} ${reward}`),
     ...(observation.answer === undefined ? [] : [`took "${observation.answer}" for its answer`]),
-    ...(at === trajectory.turns.length - 1 ? expectedOf(trajectory) : []),
+    ...(at === trajectory.observations.length - 1 ? expectedOf(trajectory) : []),
     ...(observation.terminated ? ['terminated'] : []),
     ...(observation.truncated ? ['truncated'] : []),
   ];
@@ -255,14 +249,16 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
 
 /** A generation that is incomplete, or has no answer. */
 function openBlock(trajectory: Trajectory, { style, tokens }: PageOptions): Block[] {
-  const { turns, end } = trajectory;
+  const { observations, end } = trajectory;
+  const turn = observations.length;
   const open = openAnswer(trajectory);
-  if (open.line === null && open.token_ids.length === 0) return [];
-  const state = open.line !== null ? 'not answered' : end === null ? 'not whole yet' : 'not whole';
-  const title = `turn ${turns.length}: assistant, ${[...sampledFacts(open), state].join(', ')}`;
+  if (open.generation === null && open.token_ids.length === 0) return [];
+  const state =
+    open.generation !== null ? 'not answered' : end === null ? 'not whole yet' : 'not whole';
+  const title = `turn ${turn}: assistant, ${[...sampledFacts(open), state].join(', ')}`;
   const notes = [...seams(open.segments), ...(tokens ? tokenTable(open) : [])];
-  const text = open.line?.content ?? open.text;
-  return [block(`open.${turns.length}.${open.token_ids.length}`, { title, text, notes, style })];
+  const text = open.generation?.content ?? open.text;
+  return [block(`open.${turn}.${open.token_ids.length}`, { title, text, notes, style })];
 }
 
 /** Images as one word each. */

@@ -1,7 +1,7 @@
 import { readAnswer, callId } from '../../model/calls/parsers/read-answer.js';
 import { withheld } from '../../model/calls/parsers/thought.js';
 import type { JournalCall } from '../../model/journal/calls.js';
-import type { OpenAnswer } from '../../model/journal/open-answers.js';
+import type { Sampled } from '../../model/journal/open-answers.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
 import { canContinue, withoutOpenEnd } from '../../sampling/seam.js';
 import type { PlayedAgent } from '../agent-session.js';
@@ -23,7 +23,7 @@ export interface Telling extends Pick<StreamedText, 'heard' | 'resumes'> {
 
 /** How many of an answer's tokens may be said: those that are labelled, if it is streamed and can be continued. */
 export function sayable(
-  { token_ids, segments }: Readonly<OpenAnswer>,
+  { token_ids, segments }: Readonly<Sampled>,
   { line, generation }: { line: Pick<JournalCall['line'], 'stream'>; generation: Generation },
 ): number {
   if (!line.stream || !canContinue(generation)) return 0;
@@ -46,8 +46,7 @@ export function createTelling(told: Told): Telling {
   const { trajectory } = journal;
   const text = createAnswerText(playing.detokenize);
   const streamed = createStreamedText(openAnswer(trajectory, turn).token_ids.length);
-  const ids = (): readonly number[] =>
-    trajectory.calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
+  const ids = (): readonly number[] => trajectory.calls[turn]?.sampled.token_ids ?? [];
   let asked: Promise<unknown> = Promise.resolve();
   let growing = NOTHING;
   let said = '';
@@ -104,8 +103,8 @@ export function createTelling(told: Told): Telling {
 function shown({ playing, turn, generation }: Told): number {
   const { trajectory } = playing.journal;
   const call = trajectory.calls[turn];
-  const open = openAnswer(trajectory, turn);
   if (call === undefined || call.answer !== null) return 0;
+  const { sampled: open } = call;
   const most = sayable(open, { line: call.line, generation });
   const last = open.token_ids[most - 1];
   const isEnd =

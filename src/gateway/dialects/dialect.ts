@@ -1,5 +1,6 @@
 import type { AskedSampling, Said } from '../../model/calls/message.js';
-import type { JournalCall, Sampled } from '../../model/journal/calls.js';
+import type { JournalCall } from '../../model/journal/calls.js';
+import type { Sampled } from '../../model/journal/open-answers.js';
 import type { News } from '../deliver/pieces.js';
 import type { Refusal } from '../request/refusals.js';
 import type { AgentRequest, RequestLimits } from '../request/request.js';
@@ -38,11 +39,9 @@ export interface Answering {
   call: {
     line: Pick<JournalCall['line'], 'at' | 'asked'>;
     prompt_length: number;
-    sampled:
-      | (Pick<Sampled, 'token_ids' | 'logprobs' | 'top_logprobs'> & {
-          generation: Pick<Sampled['generation'], 'finish_reason'>;
-        })
-      | null;
+    sampled: Pick<Sampled, 'token_ids' | 'logprobs' | 'top_logprobs'> & {
+      generation: { finish_reason: string } | null;
+    };
     answer: Said | null;
   };
 }
@@ -51,8 +50,8 @@ export const modelOf = ({ call }: Answering): string => call.line.asked.model ??
 
 export const createdOf = ({ call }: Answering): number => Math.floor(call.line.at);
 
-export function usageOf({ call: { prompt_length, sampled } }: Answering) {
-  const completion = sampled?.token_ids.length ?? 0;
+export function usageOf({ call: { prompt_length, answer, sampled } }: Answering) {
+  const completion = answer === null ? 0 : sampled.token_ids.length;
   return { prompt: prompt_length, completion, total: prompt_length + completion };
 }
 
@@ -60,4 +59,4 @@ export function usageOf({ call: { prompt_length, sampled } }: Answering) {
 export const finishOf = ({ call: { answer, sampled } }: Answering): string =>
   (answer?.tool_calls.length ?? 0) > 0
     ? 'tool_calls'
-    : (sampled?.generation.finish_reason ?? 'stop');
+    : (sampled.generation?.finish_reason ?? 'stop');

@@ -91,8 +91,8 @@ function checkSize(
   throw new Refused(contextFull({ tokens: `at least ${tokens}`, most: max_seq_len }));
 }
 
-const tokensOf = ({ assistant_tokens, open }: Trajectory): number =>
-  [...open.values()].reduce((sum, { token_ids }) => sum + token_ids.length, assistant_tokens);
+const tokensOf = ({ calls }: Trajectory): number =>
+  calls.reduce((sum, { sampled }) => sum + sampled.token_ids.length, 0);
 
 /** Throws where there is no further call. `begins`: it would begin a sequence. */
 function checkLimit(

@@ -1,6 +1,8 @@
 import type { Entry } from '../../model/journal.js';
-import type { Calls, JournalCall, Sampled } from '../../model/journal/calls.js';
-import { idsOf, lengthOf } from '../../model/journal/calls.js';
+import type { JournalCall } from '../../model/journal/calls.js';
+import { idsOf, lengthOf, saidIds } from '../../model/journal/calls.js';
+import type { Lives } from '../../model/journal/lives.js';
+import type { Sampled } from '../../model/journal/open-answers.js';
 import { joinedIds } from '../../model/token-id.js';
 import type { CallTree } from '../match/call-tree.js';
 import type { End, Glue } from './glue.js';
@@ -9,7 +11,7 @@ import type { RenderConversation } from './engine.js';
 
 /** A new call: the ids of its prompt, and its place among the rollout's calls. */
 
-export interface Placed extends Pick<Calls, 'materials'> {
+export interface Placed extends Pick<Lives, 'materials'> {
   calls: readonly JournalCall[];
   tree: CallTree;
   /** The last one. */
@@ -36,7 +38,7 @@ export async function promptFor(
 ): Promise<Prompt> {
   const parent = history === 'append' ? tree.parentOf(request, life) : null;
   const answered = parent === null ? undefined : calls[parent];
-  if (parent !== null && answered?.sampled && answered.answer) {
+  if (parent !== null && answered?.answer) {
     const news = request.messages.slice(tree.lengthOf(parent));
     const end = endOf(answered.sampled);
     const { tool_calls } = answered.answer;
@@ -50,8 +52,9 @@ export async function promptFor(
 
 function endOf({ token_ids, generation }: Pick<Sampled, 'token_ids' | 'generation'>): End {
   const id = token_ids.at(-1);
-  const { finish_reason, stop_reason } = generation;
-  if (id === undefined || finish_reason !== 'stop' || typeof stop_reason === 'string') return null;
+  if (id === undefined || generation?.finish_reason !== 'stop') return null;
+  const { stop_reason } = generation;
+  if (typeof stop_reason === 'string') return null;
   return { id, by: stop_reason === null ? 'eos' : 'stop_token' };
 }
 
@@ -98,7 +101,7 @@ export function callEntries(
 
 function newMaterials(
   { hashed_tools, system_hash, system }: HashedRequest,
-  { materials }: Pick<Calls, 'materials'>,
+  { materials }: Pick<Lives, 'materials'>,
 ): MaterialEntry[] {
   const all: MaterialEntry[] = [];
   if (system_hash !== null && system !== null)
@@ -176,12 +179,13 @@ function causeOf(
 function longestShared(calls: readonly JournalCall[], ids: readonly number[]): Shared {
   const shared: number[] = [];
   let longest: Shared = null;
-  for (const [number, { from, line, prompt_length, sampled }] of calls.entries()) {
+  for (const [number, call] of calls.entries()) {
+    const { from, line, prompt_length } = call;
     const begun = from?.ids ?? 0;
     const before = from === null ? 0 : (shared[from.call] ?? 0);
     let end = Math.min(begun, before);
     if (end === begun) end += equal(line.prompt_ids, { ids, from: end });
-    const tokens = sampled?.token_ids ?? [];
+    const tokens = saidIds(call);
     const isWhole =
       end === prompt_length &&
       tokens.length > 0 &&

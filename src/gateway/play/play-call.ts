@@ -1,8 +1,8 @@
 import { saidIn } from '../../model/calls/parsers/read-answer.js';
 import type { Fault } from '../../model/faults.js';
 import type { GenerationSettings } from '../../model/batch-request.js';
-import type { RolloutSettings } from '../../model/journal.js';
-import type { JournalCall, Sampled } from '../../model/journal/calls.js';
+import type { LineOf, RolloutSettings } from '../../model/journal.js';
+import type { JournalCall } from '../../model/journal/calls.js';
 import { promptOf } from '../../model/journal/calls.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
@@ -58,14 +58,14 @@ export async function playCall(
       if (typeof outcome === 'object') throw outcome.failed;
     }
   }, patience);
-  const { token_ids, line: sampled } = openAnswer(journal.trajectory, turn);
-  if (sampled === null) return;
-  if (token_ids.length === 0 && sampled.finish_reason === 'length' && asking.room > 0) {
+  const { token_ids, generation: ended } = openAnswer(journal.trajectory, turn);
+  if (ended === null) return;
+  if (token_ids.length === 0 && ended.finish_reason === 'length' && asking.room > 0) {
     const tokens = line.prompt_length;
     throw new Refused(contextFull({ tokens, most: tokens }));
   }
   const text = await patiently(
-    () => textOf({ token_ids, generation: sampled }, { telling, stops, settings }),
+    () => textOf({ token_ids, generation: ended }, { telling, stops, settings }),
     patience,
   );
   await journal.append({
@@ -79,7 +79,7 @@ export async function playCall(
 
 /** Its text without what ended it. What is said stays said. */
 async function textOf(
-  { token_ids, generation }: Pick<Sampled, 'token_ids' | 'generation'>,
+  { token_ids, generation }: { token_ids: readonly number[]; generation: LineOf<'generation'> },
   { telling, stops, settings }: { telling: Telling; stops: readonly string[]; settings: Settings },
 ): Promise<string> {
   const { finish_reason, stop_reason } = generation;

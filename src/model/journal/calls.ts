@@ -1,30 +1,28 @@
-import type { CallMessage } from '../calls/message.js';
+import type { CallMessage, Said } from '../calls/message.js';
 import { messageOf } from '../calls/message.js';
 import type { LineOf } from '../journal.js';
 import { joinedIds } from '../token-id.js';
-import type { OpenAnswer } from './open-answers.js';
+import type { Sampled, TokenCounts } from './open-answers.js';
+import { nothingSampled } from './open-answers.js';
 
 /**
- * The calls of an agent, folded in: a tree, whose paths are sequences of ids that only grow. A rollout whose journal
- * has no `life` has none of this.
+ * What the policy was asked, and what it has answered: a tree, whose paths are sequences of ids that only grow. A loop
+ * of ours has one path, whose last call is the turn in progress. An agent asks as it likes.
  */
-export interface Calls {
+export interface Calls extends TokenCounts {
   /** By number, in the order in which they began. */
   calls: JournalCall[];
-  lives: Life[];
-  /** Lives before the last reopening: they count among no attempts. */
-  forgiven: number;
-  /** By hash. */
-  materials: Map<string, LineOf<'material'>>;
-  /** Requests that got no call. */
-  refused: LineOf<'refused'>[];
-  /** How the last run failed, or could not begin, at an agent of NeMo Gym. */
-  run_fault: LineOf<'fault'> | null;
-  /** What the environment says of the whole rollout, behind the agent's end. */
-  verdict: LineOf<'observation'> | null;
+  /** What the environment said: of each turn of a loop, or once, of all that an agent did. */
+  observations: LineOf<'observation'>[];
+  /** Tokens of whole answers. */
+  assistant_tokens: number;
+  env_tokens: number;
+  /** Fault lines of calls in progress, by number and type, since the last reopening: some types have a limit. */
+  call_faults: Map<number, Record<string, number>>;
 }
 
 export interface JournalCall {
+  /** Of a loop's turn, the fold has made it. */
   line: LineOf<'call'>;
   /** Where its prompt begins: behind so many ids of that call's prompt and answer. null: it shares none. */
   from: { call: number; ids: number } | null;
@@ -32,122 +30,71 @@ export interface JournalCall {
   prompt_length: number;
   /** Messages of its conversation, behind the system message and before the answer. */
   messages: number;
-  /** Its whole answer; null: it is in progress, or was never finished. */
-  sampled: Sampled | null;
-  answer: LineOf<'answer'> | null;
+  /** As much as the journal has. */
+  sampled: Sampled;
+  /** What its agent or its environment has read; null: it is not whole. */
+  answer: (Said & { at: number }) | null;
   /** To which lives the answer was given, by number; true: whole. */
   given: Map<number, boolean>;
   /** How often it was given, whole or in part. */
   served: number;
 }
 
-export type Sampled = Pick<OpenAnswer, 'token_ids' | 'logprobs' | 'top_logprobs' | 'segments'> & {
-  generation: LineOf<'generation'>;
-};
-
-export interface Life {
-  line: LineOf<'life'>;
-  /** What an agent of NeMo Gym answered. */
-  result: LineOf<'result'> | null;
-  exit: LineOf<'exit'> | null;
-  /** The refusal behind which no call was answered: an end is that limit's. */
-  refusal: LineOf<'refused'> | null;
-}
+/** A whole turn of a loop. */
+export type Turn = WholeSampled & { observation: LineOf<'observation'> };
+type WholeSampled = Sampled & { generation: LineOf<'generation'> };
 
 export const noCalls = (): Calls => ({
   calls: [],
-  lives: [],
-  forgiven: 0,
-  materials: new Map(),
-  refused: [],
-  run_fault: null,
-  verdict: null,
+  observations: [],
+  assistant_tokens: 0,
+  env_tokens: 0,
+  inherited_tokens: 0,
+  wasted_tokens: 0,
+  restarted_turns: [],
+  call_faults: new Map(),
 });
 
-interface Folded extends Calls {
-  start: Pick<LineOf<'start'>, 'plays'> | null;
-  open: Map<number, OpenAnswer>;
-  assistant_tokens: number;
-  env_tokens: number;
-}
+/** The next turn of a loop: it continues the one before it by what the environment has said. */
+export const beginTurn = (
+  { calls }: Pick<Calls, 'calls'>,
+  {
+    writer,
+    at,
+    prompt_ids,
+    sampled = nothingSampled(),
+  }: Pick<LineOf<'call'>, 'writer' | 'at' | 'prompt_ids'> & { sampled?: Sampled },
+): void => {
+  const turn = calls.length;
+  const line = {
+    kind: 'call' as const,
+    ...{ writer, at, turn, prompt_ids },
+    ...(turn === 0 ? { parent: null, cause: 'first' as const } : { parent: turn - 1 }),
+    ...{ life: 0, key: '', stream: false, system: null, tools: null, news: [], asked: {} },
+  };
+  beginCall(calls, line, sampled);
+};
 
-type CallsLine = LineOf<
-  'life' | 'material' | 'call' | 'answer' | 'served' | 'refused' | 'result' | 'exit' | 'fault'
->;
-
-/** A line that does not fit those before it is ignored, as everywhere. */
-export function applyToCalls(folded: Folded, line: CallsLine): void {
-  if (folded.start?.plays !== 'agent') return;
-  const { calls, lives, materials } = folded;
-  const life = lives.at(-1);
-  switch (line.kind) {
-    case 'life':
-      if (line.life !== lives.length + 1) break;
-      lives.push({ line, result: null, exit: null, refusal: null });
-      folded.run_fault = null;
-      break;
-    case 'material':
-      if (!materials.has(line.hash)) materials.set(line.hash, line);
-      break;
-    case 'call':
-      applyCall(calls, { line, life });
-      break;
-    case 'answer':
-      applyAnswer(folded, line);
-      break;
-    case 'served': {
-      const call = calls[line.turn];
-      if (call === undefined || line.life > lives.length) break;
-      call.given.set(line.life, line.whole || call.given.get(line.life) === true);
-      call.served += 1;
-      // What an earlier life was answered is answered again without a line of its own.
-      if (isOf(life, line) && call.line.life !== line.life && call.answer !== null)
-        life.refusal = null;
-      break;
-    }
-    case 'refused':
-      if (!isOf(life, line)) break;
-      folded.refused.push(line);
-      life.refusal = line;
-      break;
-    case 'result':
-      if (life?.exit === null) applyResult(folded, { life, line });
-      break;
-    case 'exit':
-      if (isOf(life, line)) life.exit = line;
-      break;
-    case 'fault':
-      if (line.failure_class !== undefined && line.uncounted !== true) folded.run_fault = line;
-      break;
-  }
-}
-
-/** Who has asked for no answer may say what its own model has read and said. */
-function applyResult(folded: Folded, { life, line }: { life: Life; line: LineOf<'result'> }): void {
-  if (life.result !== null) return;
-  life.result = line;
-  const { usage } = line;
-  if (usage === null || folded.calls.length > 0) return;
-  folded.assistant_tokens = usage.output_tokens;
-  folded.env_tokens = Math.max(0, usage.total_tokens - usage.output_tokens);
-}
-
-/** Whether a line belongs to the last life, which has not ended. */
-const isOf = (life: Life | undefined, line: { life: number }): life is Life =>
-  life !== undefined && life.line.life === line.life && life.exit === null;
-
-function applyCall(
+/** A call that does not fit those before it is ignored, as every such line. */
+export function beginCall(
   calls: JournalCall[],
-  { line, life }: { line: LineOf<'call'>; life: Life | undefined },
+  line: LineOf<'call'>,
+  sampled = nothingSampled(),
 ): void {
-  if (!isOf(life, line) || line.turn !== calls.length) return;
+  if (line.turn !== calls.length) return;
   if (line.parent !== null && line.parent >= calls.length) return;
   const from = fromOf(calls, line);
   if (from === undefined) return;
-  const prompt_length = (from?.ids ?? 0) + line.prompt_ids.length;
-  const messages = sharedMessages(calls, line) + line.news.length;
-  const begun = { sampled: null, answer: null, given: new Map<number, boolean>(), served: 0 };
-  calls.push({ line, from, prompt_length, messages, ...begun });
+  calls.push({
+    line,
+    from,
+    prompt_length: (from?.ids ?? 0) + line.prompt_ids.length,
+    messages: sharedMessages(calls, line) + line.news.length,
+    sampled,
+    answer: null,
+    given: new Map(),
+    served: 0,
+  });
 }
 
 /** Messages that it has of its parent's conversation, the answer counted. */
@@ -164,9 +111,8 @@ function sharedMessages(
 /** undefined: there is nothing of that kind to continue. */
 function fromOf(
   calls: readonly JournalCall[],
-  line: LineOf<'call'>,
+  { fork, parent, cause }: LineOf<'call'>,
 ): JournalCall['from'] | undefined {
-  const { fork, parent, cause } = line;
   if (fork !== undefined) {
     const shared = calls[fork.call];
     if (shared === undefined) return undefined;
@@ -175,72 +121,60 @@ function fromOf(
   }
   if (cause !== undefined) return null;
   const continued = parent === null ? undefined : calls[parent];
-  if (parent === null || continued?.sampled == null) return undefined;
+  if (parent === null || continued == null || continued.answer === null) return undefined;
   return { call: parent, ids: lengthOf(continued) };
 }
 
-/** Ids of a call's prompt and its whole answer. */
-export const lengthOf = ({
-  prompt_length,
-  sampled,
-}: Pick<JournalCall, 'prompt_length' | 'sampled'>): number =>
-  prompt_length + (sampled?.token_ids.length ?? 0);
-
-function applyAnswer(folded: Folded, line: LineOf<'answer'>): void {
-  const call = folded.calls[line.turn];
-  const open = folded.open.get(line.turn);
-  if (call === undefined || call.answer !== null || !open?.line) return;
-  const { token_ids, logprobs, top_logprobs, segments, line: generation } = open;
-  folded.open.delete(line.turn);
+/** Its tokens are complete, and whoever has asked for it has read it. Returns whether that is so. */
+export function completeCall(
+  tree: Calls,
+  { turn, answer }: { turn: number; answer: Said & { at: number } },
+): boolean {
+  const call = tree.calls[turn];
+  if (call === undefined || call.answer !== null || call.sampled.generation === null) return false;
+  const { token_ids, logprobs, top_logprobs } = call.sampled;
+  call.answer = answer;
   // Lists that have grown have room for half as much again.
-  call.sampled = {
-    token_ids: token_ids.slice(),
-    logprobs: logprobs.slice(),
-    top_logprobs: top_logprobs.slice(),
-    segments,
-    generation,
-  };
-  call.answer = line;
-  const life = folded.lives.at(-1);
-  if (life?.exit === null) life.refusal = null;
-  folded.assistant_tokens += token_ids.length;
-}
-
-/**
- * A program has ended by itself, or by a limit: the rollout's end is near. Any other end is a failure of this life, and
- * another one may follow.
- */
-export const hasFinished = ({ exit, refusal }: Life): boolean =>
-  exit !== null && exit.failed !== true && (exit.code === 0 || refusal !== null);
-
-/** Whether a life failed by itself. One without an end was lost with its worker, or ended by a fault of ours. */
-const hasFailed = (life: Life): boolean => life.exit !== null && !hasFinished(life);
-
-/** Those that count among the rollout's attempts. */
-export const failedLives = ({ lives, forgiven }: Pick<Calls, 'lives' | 'forgiven'>): Life[] =>
-  lives.slice(forgiven).filter(hasFailed);
-
-/** What an agent of NeMo Gym answered last, in whichever life; null: nothing, or it is another's. */
-export const lastResult = ({ lives }: Pick<Calls, 'lives'>): LineOf<'result'> | null =>
-  lives.findLast(({ result }) => result !== null)?.result ?? null;
-
-/** How often the rollout had failed before its last life: what NeMo Gym calls the index of an attempt. */
-export const failuresBefore = ({ lives }: Pick<Calls, 'lives'>): number =>
-  lives.slice(0, -1).filter(hasFailed).length;
-
-/** Whether a rollout has calls in place of turns, and one verdict of its environment behind them. */
-export const isTree = ({ lives }: Calls): boolean => lives.length > 0;
-
-/** How many calls are whole. */
-export const answered = (calls: readonly JournalCall[]): number =>
-  calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
-
-/** Counts behind the end of the last life, and once. */
-export function applyVerdict(folded: Calls, line: LineOf<'observation'>): boolean {
-  if (folded.verdict !== null || folded.lives.at(-1)?.exit == null) return false;
-  folded.verdict = line;
+  call.sampled.token_ids = token_ids.slice();
+  call.sampled.logprobs = logprobs.slice();
+  call.sampled.top_logprobs = top_logprobs.slice();
+  call.sampled.text = '';
+  tree.assistant_tokens += token_ids.length;
+  tree.call_faults.delete(turn);
   return true;
 }
+
+/** Ids of a call's whole answer. */
+export const saidIds = ({ answer, sampled }: Pick<JournalCall, 'answer' | 'sampled'>): number[] =>
+  answer === null ? [] : sampled.token_ids;
+
+/** Ids of a call's prompt and its whole answer. */
+export const lengthOf = (call: Pick<JournalCall, 'prompt_length' | 'answer' | 'sampled'>): number =>
+  call.prompt_length + saidIds(call).length;
+
+/** How many calls are whole. */
+export const answered = (calls: readonly Pick<JournalCall, 'answer'>[]): number =>
+  calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
+
+/** What was sampled in whole answers. */
+export const wholeAnswers = (calls: readonly JournalCall[]): WholeSampled[] =>
+  calls.flatMap(({ answer, sampled }) => {
+    const { generation } = sampled;
+    return answer === null || generation === null ? [] : [{ ...sampled, generation }];
+  });
+
+/** Those of an agent are none: nothing has answered them one by one. */
+export const turnsOf = ({
+  calls,
+  observations,
+  lives,
+}: Pick<Calls, 'calls' | 'observations'> & { lives: readonly unknown[] }): Turn[] =>
+  lives.length > 0
+    ? []
+    : wholeAnswers(calls).flatMap((answer, turn) => {
+        const observation = observations[turn];
+        return observation === undefined ? [] : [{ ...answer, observation }];
+      });
 
 /** The calls that a life knows: those that it began, or was given. */
 export const isKnown = ({ line, given }: JournalCall, life: number): boolean =>
@@ -249,9 +183,7 @@ export const isKnown = ({ line, given }: JournalCall, life: number): boolean =>
 /** All ids of the prompt, and of the answer where it is whole. */
 export function idsOf(calls: readonly JournalCall[], number: number): number[] {
   const call = calls[number];
-  return call === undefined
-    ? []
-    : joinedIds([promptOf(calls, number), call.sampled?.token_ids ?? []]);
+  return call === undefined ? [] : joinedIds([promptOf(calls, number), saidIds(call)]);
 }
 
 /** The prompt as the engine is sent it. */
@@ -267,10 +199,9 @@ export function promptBeyond(
   let call = calls[number];
   let end = call?.prompt_length ?? 0;
   while (call !== undefined && end > first) {
-    const { from, line, prompt_length, sampled } = call;
+    const { from, line, prompt_length } = call;
     const begin = from?.ids ?? 0;
-    if (end > prompt_length)
-      parts.push((sampled?.token_ids ?? []).slice(Math.max(0, first - prompt_length)));
+    if (end > prompt_length) parts.push(saidIds(call).slice(Math.max(0, first - prompt_length)));
     if (end > begin) parts.push(line.prompt_ids.slice(Math.max(0, first - begin), end - begin));
     end = Math.min(end, begin);
     call = from === null ? undefined : calls[from.call];

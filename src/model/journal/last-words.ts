@@ -4,9 +4,9 @@ import { plainLine } from '../../platform/plain.js';
 import { textOf } from '../content.js';
 import { fieldIn } from '../foreign-object.js';
 import type { LineOf } from '../journal.js';
-import { isTree } from './calls.js';
+import type { JournalCall } from './calls.js';
 import { openAnswer } from './open-answers.js';
-import type { Trajectory } from './trajectory.js';
+import { isProgram, type Trajectory } from './trajectory.js';
 
 /** As much as a wide terminal shows beside a rollout's numbers. */
 const MOST_CHARACTERS = 200;
@@ -46,21 +46,18 @@ interface Spoken {
 
 /** What policy and environment said last. */
 export function lastSpoken(trajectory: Trajectory): Spoken {
-  const { turns, calls, lives, verdict } = trajectory;
-  if (isTree(trajectory)) {
-    const last = calls.findLast(({ answer }) => answer !== null);
-    const submission = lives.at(-1)?.exit?.submission;
-    const isCut = last?.sampled?.generation.finish_reason === 'length';
-    return { text: submission ?? textOfAnswer(last?.answer ?? null), isCut, observation: verdict };
-  }
+  const { calls, lives, observations } = trajectory;
+  const last = calls.findLast(({ answer }) => answer !== null);
+  const isCut = last?.sampled.generation?.finish_reason === 'length';
+  const said = lives.at(-1)?.exit?.submission ?? textOfAnswer(last?.answer ?? null);
   const open = openAnswer(trajectory);
-  const { generation, observation = null } = turns.at(-1) ?? {};
-  const text = generation?.content ?? open.line?.content ?? open.text;
-  return { text, isCut: generation?.finish_reason === 'length', observation };
+  const text =
+    last === undefined && !isProgram(trajectory) ? (open.generation?.content ?? open.text) : said;
+  return { text, isCut, observation: observations.at(-1) ?? null };
 }
 
 /** With its calls of tools behind it. */
-const textOfAnswer = (answer: LineOf<'answer'> | null): string =>
+const textOfAnswer = (answer: JournalCall['answer']): string =>
   answer === null
     ? ''
     : [answer.content, ...answer.tool_calls.map((call) => `${call.name}(${call.arguments})`)].join(

@@ -1,13 +1,16 @@
 import type { LineOf } from '../journal.js';
 import type { LogMessage } from '../sample.js';
-import type { Trajectory, Turn } from './trajectory.js';
+import { turnsOf } from './calls.js';
+import type { Sampled } from './open-answers.js';
+import type { Trajectory } from './trajectory.js';
 
 /** Prompt and whole turns, as trainers read them. */
-export function messageLog({ start, turns }: Trajectory): LogMessage[] {
+export function messageLog(trajectory: Trajectory): LogMessage[] {
+  const { start } = trajectory;
   if (start === null) return [];
   return [
     ...start.prompt,
-    ...turns.flatMap(({ generation, observation, ...sampled }): LogMessage[] => [
+    ...turnsOf(trajectory).flatMap(({ generation, observation, ...sampled }): LogMessage[] => [
       { role: 'assistant', content: generation.content, ...sampledOf(sampled, start) },
       ...(observation.message === null
         ? []
@@ -24,7 +27,7 @@ export function messageLog({ start, turns }: Trajectory): LogMessage[] {
 
 /** A message's tokens, with the logprobs that the request asked for. */
 export function sampledOf(
-  { token_ids, logprobs, top_logprobs }: Pick<Turn, 'token_ids' | 'logprobs' | 'top_logprobs'>,
+  { token_ids, logprobs, top_logprobs }: Pick<Sampled, 'token_ids' | 'logprobs' | 'top_logprobs'>,
   { settings: { generation } }: LineOf<'start'>,
 ): Omit<LogMessage, 'role' | 'content'> {
   return {

@@ -1,11 +1,12 @@
 import type { Glance } from './glance.js';
 import type { Failure, LineOf, RolloutSettings } from '../journal.js';
-import type { OpenAnswer } from './open-answers.js';
+import { openAnswers, type Sampled } from './open-answers.js';
 import { pathsOf, rulesOf } from '../results/call-paths.js';
-import { answered, hasFinished } from './calls.js';
+import { answered } from './calls.js';
+import { hasFinished } from './lives.js';
 import type { Trajectory } from './trajectory.js';
-import { totalsOf } from './trajectory.js';
-import { isProgram, naturalEnd } from '../turn/stop-rules.js';
+import { isProgram, totalsOf } from './trajectory.js';
+import { naturalEnd } from '../turn/stop-rules.js';
 import { OVERLONG } from '../workflow-safe/failures.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
@@ -89,9 +90,9 @@ function trainsOf(trajectory: Trajectory): boolean {
 
 /** Truncated by a limit, whatever else ended it: an environment may have graded a truncated turn. */
 export function isTruncated(trajectory: Trajectory): boolean {
-  const { end, turns, verdict } = trajectory;
+  const { end, observations } = trajectory;
   const stop_reason = end?.stop_reason ?? naturalEnd(trajectory);
-  if ((turns.at(-1)?.observation ?? verdict)?.truncated === true) return true;
+  if (observations.at(-1)?.truncated === true) return true;
   return stop_reason === 'truncated' || isCutShort(trajectory);
 }
 
@@ -100,7 +101,7 @@ function isCutShort(trajectory: Trajectory): boolean {
   if (!isProgram(trajectory)) return false;
   const { main } = pathsOf(trajectory, rulesOf(trajectory));
   const last = main === null ? undefined : trajectory.calls[main];
-  return last?.sampled?.generation.finish_reason === 'length';
+  return last?.answer != null && last.sampled.generation?.finish_reason === 'length';
 }
 
 const dropped = (trajectory: Trajectory): Outcome => ({
@@ -126,12 +127,12 @@ const failureOf = (trajectory: Trajectory, why: Omit<Failure, 'turn'>): Failure 
 
 /** What a list shows of a rollout, from its whole journal. */
 export function glanceOf(trajectory: Trajectory): Glance {
-  const { turns, calls, open, assistant_tokens } = trajectory;
-  const begun = [...open.values()].filter(isBegun);
+  const { calls, assistant_tokens } = trajectory;
+  const begun = openAnswers(trajectory).filter(isBegun);
   return {
     task_name: trajectory.start?.task_name ?? null,
     total_reward: trajectory.total_reward,
-    turn_count: turns.length + answered(calls) + begun.length,
+    turn_count: answered(calls) + begun.length,
     assistant_tokens: begun.reduce(
       (sum, { token_ids }) => sum + token_ids.length,
       assistant_tokens,
@@ -142,4 +143,5 @@ export function glanceOf(trajectory: Trajectory): Glance {
   };
 }
 
-const isBegun = ({ line, token_ids }: OpenAnswer): boolean => line !== null || token_ids.length > 0;
+const isBegun = ({ generation, token_ids }: Sampled): boolean =>
+  generation !== null || token_ids.length > 0;

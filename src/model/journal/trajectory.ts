@@ -1,20 +1,19 @@
 import type { ForeignObject } from '../foreign-object.js';
-import type { LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
+import type { LineOf, JournalLine, RolloutSettings } from '../journal.js';
 import { picturesIn, type PlacedPicture } from '../pictures.js';
 import { RULES } from '../semantics.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { TurnLimits } from '../workflow-safe/limits.js';
 import type { Calls } from './calls.js';
-import { answered, applyToCalls, applyVerdict, isTree, noCalls } from './calls.js';
-import type { Answers, Segment } from './open-answers.js';
+import { answered, beginTurn, completeCall, noCalls, promptOf } from './calls.js';
+import type { Lives } from './lives.js';
+import { applyToLives, noLives } from './lives.js';
 import {
   applyChunk,
-  applyFault,
   applyGeneration,
   dropAnswers,
-  forgetFaults,
   inheritAnswers,
-  noAnswers,
+  openAnswer,
 } from './open-answers.js';
 import { addReward } from './reward-sum.js';
 import { applyToSession, noSession, startLife, type Session } from './session.js';
@@ -26,7 +25,7 @@ import { applyToStanding, newStanding } from './standing.js';
  * ignored. The first `generation` and the first `observation` of a turn win. A valid `end` is final; any other holds
  * until `openRollout` reopens it. Limits from a claim apply from there on.
  */
-export interface Trajectory extends Answers, Calls {
+export interface Trajectory extends Calls, Lives {
   /** The only one who may write: the latest claim's writer. */
   writer: string | null;
   /** 1 for an undisturbed rollout; one more for each retried activity and each continuation of its batch. */
@@ -42,13 +41,10 @@ export interface Trajectory extends Answers, Calls {
   limits: TurnLimits | null;
   /** The settings of the next turn: those of `start`, with the changed limits. null before the start. */
   settings_in_force: RolloutSettings | null;
-  turns: Turn[];
   end: LineOf<'end'> | null;
   /** The session, for environments that have one. */
   session: Session;
-  /** Concatenated `token_ids` of the prompt and all whole turns: exactly what was sent, and the next prompt. */
-  context_ids: number[];
-  /** Which of them stand for pictures, in order. */
+  /** Which ids of a loop's log stand for pictures, in order. */
   pictures: PlacedPicture[];
   /** The environment's current state. */
   extra_env_info: ForeignObject;
@@ -56,25 +52,14 @@ export interface Trajectory extends Answers, Calls {
   stop_strings: string[] | null | undefined;
   total_reward: number;
   rewards: Record<string, number>;
-  assistant_tokens: number;
-  env_tokens: number;
   /** Fault lines by type. */
   faults: Record<string, number>;
   /** What it waits for. */
   standing: Standing;
 }
 
-export interface Turn {
-  generation: LineOf<'generation'>;
-  token_ids: number[];
-  logprobs: number[];
-  top_logprobs: TopLogprobs;
-  segments: Segment[];
-  observation: LineOf<'observation'>;
-}
-
 export function emptyTrajectory(): Trajectory {
-  return {
+  const trajectory: Trajectory = {
     writer: null,
     attempts: 0,
     lost_s: 0,
@@ -83,22 +68,20 @@ export function emptyTrajectory(): Trajectory {
     start: null,
     limits: null,
     settings_in_force: null,
-    turns: [],
     end: null,
     session: noSession(),
-    context_ids: [],
     pictures: [],
     extra_env_info: {},
     stop_strings: undefined,
     total_reward: 0,
     rewards: {},
-    assistant_tokens: 0,
-    env_tokens: 0,
     faults: {},
-    ...noAnswers(),
     ...noCalls(),
+    ...noLives(),
     standing: newStanding(),
   };
+  beginTurn(trajectory, { writer: '', at: 0, prompt_ids: [] });
+  return trajectory;
 }
 
 /** Folds one line into the trajectory, in place: copying a rollout of 2,000 turns at each line would be slow. */
@@ -126,19 +109,19 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
     case 'begin':
     case 'step':
     case 'close':
-      applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
+      applyToSession(trajectory.session, { line, turn: trajectory.observations.length });
       break;
     case 'fault':
-      applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
+      applyToSession(trajectory.session, { line, turn: trajectory.observations.length });
       trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
       applyFault(trajectory, line);
-      applyToCalls(trajectory, line);
+      if (isProgram(trajectory)) applyToLives(trajectory, line);
       break;
     case 'end':
       trajectory.end = line;
       break;
     default:
-      applyToCalls(trajectory, line);
+      if (isProgram(trajectory)) applyToLives(trajectory, line);
   }
 }
 
@@ -171,7 +154,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     // Attempts that only find a valid end do not count, so a continued batch keeps its rows as they are.
     if (!claim.reopen || VALID_STOP_REASONS.has(end.stop_reason)) return;
     trajectory.end = null;
-    forgetFaults(trajectory);
+    trajectory.call_faults.clear();
     trajectory.session.losses = 0;
     trajectory.forgiven = trajectory.lives.length;
   }
@@ -200,59 +183,89 @@ function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   startLife(session);
   trajectory.start = { ...start, at: before?.at ?? start.at };
   trajectory.settings_in_force = settingsInForce(trajectory);
-  trajectory.context_ids = start.prompt.flatMap((message) => message.token_ids);
   trajectory.pictures = picturesIn(start.prompt, 0);
   trajectory.extra_env_info = start.extra_env_info;
   trajectory.stop_strings = start.stop_strings;
+  // Tokens stay that were sampled behind a start which is torn.
+  const [begun] = trajectory.calls.splice(0);
+  if (isProgram(trajectory)) return;
+  const prompt_ids = start.prompt.flatMap(({ token_ids }) => token_ids);
+  beginTurn(trajectory, { ...start, prompt_ids, ...(begun && { sampled: begun.sampled }) });
 }
 
 /** Turns that were played in a lost session are wasted. */
 function dropLife(trajectory: Trajectory): void {
   dropAnswers(trajectory);
-  trajectory.wasted_tokens += trajectory.assistant_tokens;
-  const { rewards, total_reward, assistant_tokens, env_tokens } = emptyTrajectory();
-  Object.assign(trajectory, { rewards, total_reward, assistant_tokens, env_tokens });
-  trajectory.turns = [];
-  trajectory.restarted_turns = [];
+  const { inherited_tokens, wasted_tokens, assistant_tokens } = trajectory;
+  Object.assign(trajectory, noCalls(), { rewards: {}, total_reward: 0, inherited_tokens });
+  trajectory.wasted_tokens = wasted_tokens + assistant_tokens;
 }
 
+/** A loop's turn has it, or an agent's whole rollout behind the end of its last life. */
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
-  const { open, turns, start } = trajectory;
-  if (isTree(trajectory)) {
-    if (start !== null && applyVerdict(trajectory, line))
-      addReward(trajectory, { line, semantics: start.settings.semantics });
-    return;
-  }
-  const answer = open.get(turns.length);
-  if (line.turn !== turns.length || !answer?.line || start === null) return;
-  const { token_ids, logprobs, top_logprobs, segments, line: generation } = answer;
-  dropState(turns);
-  open.delete(turns.length);
-  turns.push({ generation, token_ids, logprobs, top_logprobs, segments, observation: line });
-  trajectory.session.asked = null;
-  trajectory.pictures.push(...picturesIn([{ token_ids }, line], trajectory.context_ids.length));
-  for (const id of [...token_ids, ...line.token_ids]) trajectory.context_ids.push(id);
-  trajectory.assistant_tokens += token_ids.length;
-  trajectory.env_tokens += line.token_ids.length;
+  const { start, observations } = trajectory;
+  if (start === null) return;
+  if (isProgram(trajectory)) {
+    if (observations.length > 0 || trajectory.lives.at(-1)?.exit == null) return;
+  } else if (!applyTurn(trajectory, line)) return;
+  observations.push(line);
   addReward(trajectory, { line, semantics: start.settings.semantics });
-  if (line.terminated || line.truncated) return;
+}
+
+/** Returns whether the line answers the turn in progress. */
+function applyTurn(trajectory: Trajectory, line: LineOf<'observation'>): boolean {
+  const { calls, observations, start } = trajectory;
+  const { turn, at } = line;
+  const { generation, token_ids } = openAnswer(trajectory);
+  if (turn !== observations.length || generation === null || start === null) return false;
+  const said = { content: generation.content, tool_calls: [], malformed: 0, at };
+  completeCall(trajectory, { turn, answer: said });
+  dropState(observations);
+  trajectory.session.asked = null;
+  const before = calls[turn]?.prompt_length ?? 0;
+  trajectory.pictures.push(...picturesIn([{ token_ids }, line], before));
+  trajectory.env_tokens += line.token_ids.length;
+  beginTurn(trajectory, { ...line, prompt_ids: line.token_ids });
+  if (line.terminated || line.truncated) return true;
   // What the environment returns for the next turn counts only if there is one.
   if (line.metadata !== null) trajectory.extra_env_info = line.metadata;
   if (RULES[start.settings.semantics].in_lock_step) {
     if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
+  return true;
+}
+
+/** Counts for the call in progress. Faults of a program itself, and of who verifies it, stand behind its last call. */
+function applyFault(trajectory: Trajectory, line: LineOf<'fault'>): void {
+  const { calls, call_faults } = trajectory;
+  const call = calls[line.turn];
+  const isBehind = line.turn === calls.length && isProgram(trajectory);
+  if (call === undefined ? !isBehind : call.answer !== null) return;
+  const faults = call_faults.get(line.turn) ?? {};
+  call_faults.set(line.turn, { ...faults, [line.type]: (faults[line.type] ?? 0) + 1 });
 }
 
 /** Drops the state of the last turn from memory: a newer one replaces it, and states may be large. */
-function dropState(turns: Turn[]): void {
-  const last = turns.at(-1);
-  if (last === undefined || last.observation.metadata === null) return;
-  last.observation = { ...last.observation, metadata: null };
+function dropState(observations: LineOf<'observation'>[]): void {
+  const last = observations.at(-1);
+  if (last !== undefined && last.metadata !== null)
+    observations.splice(-1, 1, { ...last, metadata: null });
 }
 
-/** How far it is: whole turns, or the answered calls of an agent and what they sampled. */
+/** Whether an agent plays that asks for each answer. */
+export const isProgram = ({ start }: Pick<Trajectory, 'start'>): boolean =>
+  start?.plays === 'agent';
+
+/** How many ids a loop's log has: prompt and whole turns. */
+export const contextLength = ({ calls }: Pick<Trajectory, 'calls'>): number =>
+  calls.at(-1)?.prompt_length ?? 0;
+
+/** These ids: exactly what was sent, and the next prompt. */
+export const contextOf = ({ calls }: Pick<Trajectory, 'calls'>): number[] =>
+  promptOf(calls, calls.length - 1);
+
+/** How far it is. */
 export const totalsOf = ({
-  turns,
   calls,
   total_reward,
   assistant_tokens,
@@ -262,7 +275,7 @@ export const totalsOf = ({
   total_reward: number;
   total_tokens: number;
 } => ({
-  turn_count: turns.length + answered(calls),
+  turn_count: answered(calls),
   total_reward,
   total_tokens: assistant_tokens + env_tokens,
 });

@@ -1,10 +1,13 @@
-import { answered, type Life } from '../journal/calls.js';
+import { keptJson } from '../../platform/json/kept.js';
+import { lastResult, type Life } from '../journal/lives.js';
 import type { Trajectory } from '../journal/trajectory.js';
-import { isProgram } from '../turn/stop-rules.js';
 import type { Row } from './row-columns.js';
-import { sequencesOf } from './sequences.js';
+import type { Sequences } from './sequences.js';
 
-/** Columns of a row whose agent asked for answers; `row-columns.ts` explains them. */
+const UNTOKENIZED =
+  'expected calls of its agent that this policy answered, got none: its own model server did (model_server: own), or nobody was asked';
+
+/** Columns of agents alone; `row-columns.ts` explains them. */
 type CallColumns = Pick<
   Row,
   | 'sequences'
@@ -17,75 +20,54 @@ type CallColumns = Pick<
   | 'program_end'
   | 'all_tokens'
   | 'over_span'
-> &
-  Partial<
-    Pick<
-      Row,
-      | 'message_log'
-      | 'prompt_tokens'
-      | 'finish_reasons'
-      | 'turn_count'
-      | 'total_tokens'
-      | 'assistant_tokens'
-      | 'env_tokens'
-      | 'policy_versions'
-      | 'segments'
-    >
-  >;
+  | 'agent_result'
+  | 'untokenized'
+  | 'reward_shaping'
+>;
 
-/**
- * In place of the columns from turns, which an agent has none of: those of its main sequence, and all others.
- * `trains`: whether main does.
- */
-export function callColumns(
-  trajectory: Trajectory,
-): { columns: CallColumns; trains: boolean } | null {
-  if (!isProgram(trajectory)) return null;
-  const { calls, lives } = trajectory;
+/** Beside the columns of its main sequence. `made`: null if it has no calls. */
+export function callColumns({ calls, lives }: Trajectory, made: Sequences | null): CallColumns {
   const structured = calls.filter(({ line }) => line.asked.structured !== undefined).length;
-  const counts = {
+  const nothing = { sampled: 0, trained: 0, sequences: 0 };
+  return {
     calls: calls.length,
     lives: lives.length,
     malformed_calls: calls.reduce((sum, { answer }) => sum + (answer?.malformed ?? 0), 0),
     ...(structured > 0 && { structured_calls: structured }),
     resampled: calls.filter(({ line }) => line.cause === 'resampled').length,
     ...endOf(lives.at(-1)),
-  };
-  const made = sequencesOf(trajectory);
-  if (made === null) {
-    const all_tokens = { sampled: 0, trained: 0, sequences: 0 };
-    return { columns: { ...counts, unanswered: 0, sequences: [], all_tokens }, trains: false };
-  }
-  const {
-    sequences: [main, ...others],
-    all_tokens,
-    paths,
-  } = made;
-  const { message_log, assistant_tokens, finish_reasons, policy_versions, segments, over_span } =
-    main;
-  const prompt_tokens = calls[main.calls[0] ?? 0]?.prompt_length ?? 0;
-  const ids = message_log.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
-  return {
-    columns: {
-      ...{ message_log, prompt_tokens, finish_reasons },
-      turn_count: answered(main.calls.flatMap((call) => calls[call] ?? [])),
-      total_tokens: ids - prompt_tokens,
-      assistant_tokens,
-      env_tokens: ids - prompt_tokens - assistant_tokens,
-      ...{ policy_versions, segments },
-      ...counts,
-      unanswered: paths.read.filter((isRead) => !isRead).length,
-      all_tokens,
-      sequences: others.map((one) => ({ ...one, train_mask: [] })),
-      ...(over_span === true && { over_span }),
-    },
-    trains: main.train,
+    unanswered: (made?.paths.read ?? []).filter((isRead) => !isRead).length,
+    ...(made === null ? { sequences: [], all_tokens: nothing } : sequencesIn(made)),
+    ...resultColumns({ calls, lives }),
   };
 }
+
+const sequencesIn = ({ all_tokens, sequences: [main, ...others] }: Sequences) => ({
+  all_tokens,
+  sequences: others.map((one) => ({ ...one, train_mask: [] })),
+  ...(main.over_span === true && { over_span: main.over_span }),
+});
 
 /** How the last life ended. */
 function endOf(life: Life | undefined): Pick<Row, 'program_end'> {
   if (!life?.exit) return {};
   const { code, signal, tail, submission, said } = life.exit;
   return { program_end: { code, signal, tail, submission, metadata: said?.metadata ?? null } };
+}
+
+/** What an agent of NeMo Gym has answered. */
+function resultColumns({
+  calls,
+  lives,
+}: Pick<Trajectory, 'calls' | 'lives'>): Pick<
+  Row,
+  'agent_result' | 'untokenized' | 'reward_shaping'
+> {
+  const result = lastResult({ lives });
+  if (result === null) return {};
+  return {
+    agent_result: keptJson(result.text),
+    ...(calls.length === 0 && result.reward !== null && { untokenized: UNTOKENIZED }),
+    ...(result.shaping !== undefined && { reward_shaping: result.shaping }),
+  };
 }

@@ -1,5 +1,5 @@
-import type { OpenAnswer } from '../journal/open-answers.js';
 import type { Calls, JournalCall } from '../journal/calls.js';
+import type { Lives } from '../journal/lives.js';
 import { isKnown, lengthOf } from '../journal/calls.js';
 import type { RolloutSettings } from '../journal.js';
 import type { Trajectory } from '../journal/trajectory.js';
@@ -19,9 +19,7 @@ export const rulesOf = ({
 export const UNTRAINED = ['abandoned', 'unread', 'resampled', 'separate'] as const;
 export type Untrained = (typeof UNTRAINED)[number];
 
-export interface Played extends Pick<Calls, 'calls' | 'lives'> {
-  open: ReadonlyMap<number, OpenAnswer>;
-}
+export type Played = Pick<Calls & Lives, 'calls' | 'lives'>;
 
 export interface Paths {
   /** By call: the last answer in its prompt. */
@@ -39,11 +37,9 @@ export interface Paths {
 }
 
 export function pathsOf(played: Played, rules: CallRules): Paths {
-  const { calls, open } = played;
+  const { calls } = played;
   const before = calls.map((_, number) => answerBefore(calls, number));
-  const tokens = calls.map(
-    ({ sampled }, number) => (sampled ?? open.get(number))?.token_ids.length ?? 0,
-  );
+  const tokens = calls.map(({ sampled }) => sampled.token_ids.length);
   const goesOn = new Set(before);
   const read = calls.map(
     ({ answer, given }, number) =>
@@ -89,7 +85,7 @@ export function isWhole(
   { call, ids }: { call: number; ids: number },
 ): boolean {
   const shared = calls[call];
-  return shared?.sampled != null && ids === lengthOf(shared);
+  return shared !== undefined && shared.answer !== null && ids === lengthOf(shared);
 }
 
 function answerBefore(calls: readonly JournalCall[], number: number): number | null {

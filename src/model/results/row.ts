@@ -1,4 +1,3 @@
-import { resultColumns } from '../agent/columns.js';
 import type { RolloutRef } from '../batch-request.js';
 import { rolloutId } from '../workflow-safe/rollout-id.js';
 import { restoreImages } from '../content.js';
@@ -9,14 +8,15 @@ import { isMasked, isRow, isTruncated, resultOf } from '../journal/outcome.js';
 import type { LogMessage, Sample } from '../sample.js';
 import { withoutSession } from '../journal/session.js';
 import { isUpstream, RULES, type Semantics } from '../semantics.js';
-import { isProgram, reachedMaxTurns } from '../turn/stop-rules.js';
+import { reachedMaxTurns } from '../turn/stop-rules.js';
 import { openAnswer } from '../journal/open-answers.js';
-import type { Trajectory } from '../journal/trajectory.js';
+import { answered, turnsOf, wholeAnswers } from '../journal/calls.js';
+import { isProgram, type Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
 import type { Row } from './row-columns.js';
 import type { Timing } from './row-parts.js';
 import { callColumns } from './call-columns.js';
-import { policyVersions, requestsOf } from './runs.js';
+import { factsOf, sequencesOf } from './sequences.js';
 import { withMasks } from './train-mask.js';
 
 export type { Row };
@@ -30,30 +30,56 @@ export interface RowInput {
 }
 
 export function toRow(input: RowInput): Row {
-  const called = callColumns(input.trajectory);
+  const { trajectory, outcome } = input;
+  const isAgent = isProgram(trajectory);
+  const made = isAgent ? sequencesOf(trajectory) : null;
+  const main = made?.sequences[0] ?? loopOf(input);
   const columns = {
-    ...columnsOf(input),
-    ...called?.columns,
-    ...resultColumns(input.trajectory),
+    ...columnsOf(input, main),
+    ...(isAgent && callColumns(trajectory, made)),
   };
-  const { failure } = input.outcome;
+  const { failure } = outcome;
   return withMasks(
     { ...columns, ...(failure !== null && { failure }) },
-    { trains: called?.trains ?? true, tooOld: null },
+    { trains: isAgent ? made?.sequences[0].train === true : true, tooOld: null },
   );
 }
 
-/** As turns have them, without what is decided from them. */
-function columnsOf(input: RowInput) {
+/** The sequence of ids that a row itself is. */
+interface Main extends Pick<
+  Row,
+  'message_log' | 'assistant_tokens' | 'finish_reasons' | 'policy_versions' | 'segments'
+> {
+  /** The calls whose answers stand in it. */
+  calls: readonly number[];
+  /** Absent: what it has beside its prompt and its answers. */
+  env_tokens?: number;
+}
+
+/** Whole turns, and what is there of a failed one. An agent that asked for nothing may have said what it cost. */
+function loopOf({ sample, trajectory, outcome }: RowInput): Main {
+  const { start, assistant_tokens, env_tokens } = trajectory;
+  const calls = [...turnsOf(trajectory).keys()];
+  return {
+    ...factsOf(trajectory, calls),
+    ...{ calls, assistant_tokens, env_tokens },
+    message_log:
+      start === null || isProgram(trajectory)
+        ? unrendered(sample)
+        : restoreImages(withPartial(trajectory, { valid: isRow(outcome) }), sample.message_log),
+  };
+}
+
+/** Without what is decided from them. */
+function columnsOf(input: RowInput, main: Main) {
   const { sample, ref, semantics, trajectory, outcome } = input;
-  const { turns, start, verdict } = trajectory;
+  const { start, calls, observations } = trajectory;
   const { stop_reason } = outcome;
-  const last = turns.at(-1)?.observation ?? verdict;
-  const played = turns.map((turn, number) => ({ turn: number, ...turn }));
-  const answer = [
-    ...turns.map(({ observation }) => observation),
-    ...(verdict === null ? [] : [verdict]),
-  ].findLast((one) => one.answer !== undefined)?.answer;
+  const { message_log, assistant_tokens, finish_reasons, policy_versions, segments } = main;
+  const prompt_tokens = start === null ? 0 : (calls[main.calls[0] ?? 0]?.prompt_length ?? 0);
+  const ids = message_log.reduce((sum, { token_ids }) => sum + token_ids.length, 0);
+  const { env_tokens = ids - prompt_tokens - assistant_tokens } = main;
+  const answer = observations.findLast((one) => one.answer !== undefined)?.answer;
   return {
     ...sample,
     ...semanticColumns(input),
@@ -63,29 +89,28 @@ function columnsOf(input: RowInput) {
     ...ref,
     ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),
     ...(isUpstream(semantics) && { semantics }),
-    message_log:
-      start === null || isProgram(trajectory)
-        ? unrendered(sample)
-        : restoreImages(withPartial(trajectory, { valid: isRow(outcome) }), sample.message_log),
+    message_log,
     extra_env_info: withoutSession(
       start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
     ),
-    prompt_tokens: (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0),
+    prompt_tokens,
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,
-    turn_rewards: turns.map(({ observation }) => observation.reward),
-    finish_reasons: turns.map(({ generation }) => generation.finish_reason),
+    turn_rewards: turnsOf(trajectory).map(({ observation }) => observation.reward),
+    finish_reasons,
     stop_reason,
-    terminated: isProgram(trajectory) ? stop_reason === 'terminated' : (last?.terminated ?? false),
+    terminated: isProgram(trajectory)
+      ? stop_reason === 'terminated'
+      : (observations.at(-1)?.terminated ?? false),
     truncated: isTruncated(trajectory),
     max_turns_reached: reachedMaxTurns(trajectory),
-    turn_count: turns.length,
-    total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
-    assistant_tokens: trajectory.assistant_tokens,
-    env_tokens: trajectory.env_tokens,
-    policy_versions: policyVersions(played),
+    turn_count: answered(main.calls.flatMap((call) => calls[call] ?? [])),
+    total_tokens: assistant_tokens + env_tokens,
+    assistant_tokens,
+    env_tokens,
+    policy_versions,
     version_source: versionSource(trajectory),
-    segments: requestsOf(played),
+    segments,
     attempts: trajectory.attempts,
     restarted_turns: trajectory.restarted_turns,
     logprobs_mode: logprobsMode(trajectory),
@@ -115,24 +140,18 @@ function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row
   const log: Row['message_log'] = messageLog(trajectory);
   const { start } = trajectory;
   const open = openAnswer(trajectory);
-  if (valid || (open.line === null && open.token_ids.length === 0)) return log;
+  if (valid || (open.generation === null && open.token_ids.length === 0)) return log;
   const partial = {
     role: 'assistant',
-    content: open.line?.content ?? open.text,
+    content: open.generation?.content ?? open.text,
     ...(start === null ? { token_ids: open.token_ids } : sampledOf(open, start)),
     partial: true as const,
   };
   return [...log, partial];
 }
 
-/** All that was sampled in whole turns, or in calls of an agent. */
-const wholeOnes = ({ turns, calls }: Trajectory) => [
-  ...turns,
-  ...calls.flatMap(({ sampled }) => sampled ?? []),
-];
-
 function versionSource(trajectory: Trajectory): Row['version_source'] {
-  const sources = wholeOnes(trajectory).flatMap(({ segments: parts }) =>
+  const sources = wholeAnswers(trajectory.calls).flatMap(({ segments: parts }) =>
     parts.map(({ version_source, policy_version }) => {
       if (policy_version === null) return 'none';
       return version_source === 'record' ? 'record' : 'engine';
@@ -143,34 +162,30 @@ function versionSource(trajectory: Trajectory): Row['version_source'] {
 }
 
 function logprobsMode(trajectory: Trajectory): LogprobsMode | null {
-  const { start, open } = trajectory;
+  const { start, calls } = trajectory;
   if (start?.settings.generation.include_logprobs !== true) return null;
-  const sampled = [...wholeOnes(trajectory), ...open.values()].flatMap(
-    ({ segments: parts }) => parts,
-  );
+  const sampled = calls.flatMap((call) => call.sampled.segments);
   return modeOfAll(sampled.map(({ logprobs_mode = 'unknown' }) => logprobs_mode));
 }
 
 function timingOf(trajectory: Trajectory): Timing {
-  const { turns, start, end, verdict } = trajectory;
-  const observed = [
-    ...turns.map(({ observation }) => observation),
-    ...(verdict === null ? [] : [verdict]),
-  ];
-  const ended = end ?? observed.at(-1) ?? lastOf(trajectory);
+  const { calls, start, end, observations } = trajectory;
+  const ended = end ?? observations.at(-1) ?? lastOf(trajectory);
   const sum = <T>(all: readonly T[], seconds: (one: T) => number): number =>
     all.reduce((total, one) => total + seconds(one), 0);
-  const generations = wholeOnes(trajectory).map(({ generation }) => generation);
+  const generations = wholeAnswers(calls).map(({ generation }) => generation);
   return {
     queue_s: sum(generations, ({ queue_s }) => queue_s),
     generate_s: sum(generations, ({ generate_s }) => generate_s),
-    step_s: sum(observed, ({ step_s }) => step_s) + (resultOf(trajectory)?.run_s ?? 0),
+    step_s: sum(observations, ({ step_s }) => step_s) + (resultOf(trajectory)?.run_s ?? 0),
     wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
 }
 
 /** The last thing that an agent did. */
-function lastOf({ calls, lives }: Trajectory): { at: number } | null {
+function lastOf(trajectory: Trajectory): { at: number } | null {
+  if (!isProgram(trajectory)) return null;
+  const { calls, lives } = trajectory;
   const done = [
     ...calls.map(({ line, answer }) => answer ?? line),
     ...lives.map(({ line, exit }) => exit ?? line),

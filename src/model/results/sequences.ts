@@ -1,6 +1,6 @@
 import type { CallMessage, Cause } from '../calls/message.js';
 import { messageOf } from '../calls/message.js';
-import { lengthOf, messagesBeyond, promptBeyond } from '../journal/calls.js';
+import { lengthOf, messagesBeyond, promptBeyond, wholeAnswers } from '../journal/calls.js';
 import { sampledOf } from '../journal/message-log.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { LogMessage } from '../sample.js';
@@ -158,24 +158,22 @@ function logOf(
 }
 
 /** The columns that follow from the answers of some calls. */
-function factsOf(
-  { calls, open, settings_in_force: settings }: Trajectory,
+export function factsOf(
+  { calls, settings_in_force: settings }: Trajectory,
   run: readonly number[],
 ): Pick<
   Sequence,
   'assistant_tokens' | 'finish_reasons' | 'policy_versions' | 'segments' | 'over_span'
 > {
-  const answers = run.flatMap((turn) => {
-    const sampled = calls[turn]?.sampled ?? open.get(turn);
-    return sampled === undefined ? [] : [{ turn, ...sampled }];
-  });
+  const played = run.flatMap((turn) => calls[turn] ?? []);
+  const answers = played.map(({ line: { turn }, sampled }) => ({ turn, ...sampled }));
   const span = settings?.max_version_span ?? Infinity;
   const isOver = answers.some(
     ({ segments }) => new Set(segments.map(({ policy_version }) => policy_version)).size > span,
   );
   return {
     assistant_tokens: answers.reduce((sum, { token_ids }) => sum + token_ids.length, 0),
-    finish_reasons: run.flatMap((turn) => calls[turn]?.sampled?.generation.finish_reason ?? []),
+    finish_reasons: wholeAnswers(played).map(({ generation }) => generation.finish_reason),
     policy_versions: policyVersions(answers),
     segments: requestsOf(answers),
     ...(isOver && { over_span: true }),
@@ -230,17 +228,16 @@ interface Part {
 
 /** A call's part of its sequence: what it was asked with, and its answer. Ids stand on the last message of the news. */
 function messagesOf(trajectory: Trajectory, part: Part): SequenceMessage[] {
-  const { calls, start, open } = trajectory;
+  const { calls, start } = trajectory;
   const of = calls[part.call];
   if (of === undefined || start === null) return [];
   const asked = askedIn(trajectory, part);
-  const sampled = of.sampled ?? open.get(part.call);
-  if (sampled === undefined || (of.answer === null && sampled.token_ids.length === 0)) return asked;
-  const { text = '' } = open.get(part.call) ?? {};
+  const { answer, sampled } = of;
+  if (answer === null && sampled.token_ids.length === 0) return asked;
   const said =
-    of.answer === null
-      ? { role: 'assistant', content: text, partial: true as const }
-      : messageOf(of.answer);
+    answer === null
+      ? { role: 'assistant', content: sampled.text, partial: true as const }
+      : messageOf(answer);
   return [...asked, { ...said, ...sampledOf(sampled, start) }];
 }
 

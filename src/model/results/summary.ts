@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AgentSummary, agentSummaryOf } from '../agent/summary.js';
+import { saidIds } from '../journal/calls.js';
 import { overlongOf } from '../journal/outcome.js';
 import { TreeSummary, treeSummaryOf } from './tree-summary.js';
 import type { Row } from './row.js';
@@ -121,15 +122,10 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
   };
 }
 
-const wholeOnes = ({ turns, calls }: Trajectory): { token_ids: number[] }[] => [
-  ...turns,
-  ...calls.flatMap(({ sampled }) => sampled ?? []),
-];
-
 function sampledHash(trajectory: Trajectory): Pick<Summary, 'sampled'> {
-  const ids = wholeOnes(trajectory).flatMap(({ token_ids }) => token_ids);
+  const ids = trajectory.calls.flatMap(saidIds);
   return ids.length === 0 ? {} : { sampled: hash32(ids) };
 }
 
 const longestCall = (trajectory: Trajectory): number =>
-  wholeOnes(trajectory).reduce((most, { token_ids }) => Math.max(most, token_ids.length), 0);
+  trajectory.calls.reduce((most, call) => Math.max(most, saidIds(call).length), 0);

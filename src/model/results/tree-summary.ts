@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { JournalCall } from '../journal/calls.js';
+import { saidIds } from '../journal/calls.js';
 import type { Trajectory } from '../journal/trajectory.js';
 import type { Row } from './row-columns.js';
 import { sum } from './statistics.js';
@@ -40,7 +41,7 @@ export const treeMetrics = (
 
 /** undefined: its agent asked for nothing, or none played it. */
 export function treeSummaryOf(
-  { calls, open, refused, settings_in_force: settings }: Trajectory,
+  { calls, refused, settings_in_force: settings }: Trajectory,
   row: Pick<Row, 'calls' | 'all_tokens' | 'malformed_calls' | 'resampled'>,
 ): TreeSummary | undefined {
   if (row.calls === undefined) return undefined;
@@ -54,15 +55,13 @@ export function treeSummaryOf(
     diverged: calls.filter(({ line }) => line.cause === 'diverged').length,
     refused: refused.length,
     malformed: row.malformed_calls ?? 0,
-    over_span: calls.filter(({ sampled }, number) => versionsIn(sampled ?? open.get(number)) > span)
-      .length,
+    over_span: calls.filter(({ sampled }) => versionsIn(sampled) > span).length,
   };
 }
 
 /** A life that began a call was not given it again. */
-const replayedTokens = ({ line, given, sampled }: JournalCall): number =>
-  (sampled?.token_ids.length ?? 0) * [...given.keys()].filter((life) => life !== line.life).length;
+const replayedTokens = (call: JournalCall): number =>
+  saidIds(call).length * [...call.given.keys()].filter((life) => life !== call.line.life).length;
 
-const versionsIn = (
-  answer: { segments: readonly { policy_version: string | null }[] } | undefined,
-): number => new Set(answer?.segments.map(({ policy_version }) => policy_version)).size;
+const versionsIn = ({ segments }: JournalCall['sampled']): number =>
+  new Set(segments.map(({ policy_version }) => policy_version)).size;

@@ -1,9 +1,10 @@
 import { Fault } from '../faults.js';
 import { isUpstream, RULES, type Semantics } from '../semantics.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
-import { hasFinished } from '../journal/calls.js';
+import { hasFinished } from '../journal/lives.js';
+import { turnsOf } from '../journal/calls.js';
 import { openAnswer } from '../journal/open-answers.js';
-import type { Trajectory } from '../journal/trajectory.js';
+import { contextLength, isProgram, type Trajectory } from '../journal/trajectory.js';
 
 /**
  * What ends a rollout, and which end counts when several hold at once: terminated, then truncated, then max_turns.
@@ -14,27 +15,23 @@ export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
 /** What a started rollout does next. A generated turn is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
-  const { settings_in_force: settings, turns } = trajectory;
+  const { settings_in_force: settings, observations } = trajectory;
   if (isProgram(trajectory)) return afterProgram(trajectory);
-  const last = turns.at(-1)?.observation;
+  const last = observations.at(-1);
   if (last?.terminated) return { ended: 'terminated' };
   if (last?.truncated) return { ended: 'truncated' };
-  if (openAnswer(trajectory).line !== null) return 'step';
+  if (openAnswer(trajectory).generation !== null) return 'step';
   if (isBeyondLength(trajectory)) return { ended: 'truncated' };
-  if (settings !== null && turns.length >= settings.max_rollout_turns)
+  if (settings !== null && observations.length >= settings.max_rollout_turns)
     return { ended: 'max_turns' };
   return 'generate';
 }
 
-/** Whether an agent plays that asks for each answer. */
-export const isProgram = ({ start, lives }: Pick<Trajectory, 'start' | 'lives'>): boolean =>
-  start?.plays === 'agent' || lives.length > 0;
-
 /** One life after another runs, until one has ended that is not a failure: then somebody says what it is worth. */
-function afterProgram({ lives, verdict }: Trajectory): NextStep {
+function afterProgram({ lives, observations: [verdict] }: Trajectory): NextStep {
   const life = lives.at(-1);
   if (life === undefined || !hasFinished(life)) return 'run';
-  if (verdict === null) return 'step';
+  if (verdict === undefined) return 'step';
   if (life.refusal?.limit === 'calls') return { ended: 'max_turns' };
   const isCut = life.refusal !== null || (verdict.truncated && !verdict.terminated);
   return { ended: isCut ? 'truncated' : 'terminated' };
@@ -44,14 +41,11 @@ function afterProgram({ lives, verdict }: Trajectory): NextStep {
  * Whether `max_seq_len` was lowered to no more than what was played. A log that grows to the limit is truncated by its
  * last step instead. Before the first turn only the prompt can be too long: that is a fault, or one turn without room.
  */
-function isBeyondLength({
-  settings_in_force: settings,
-  limits,
-  turns,
-  context_ids,
-}: Trajectory): boolean {
-  if (settings === null || turns.length === 0 || limits?.max_seq_len === undefined) return false;
-  return context_ids.length >= settings.max_seq_len;
+function isBeyondLength(trajectory: Trajectory): boolean {
+  const { settings_in_force: settings, limits, observations } = trajectory;
+  if (settings === null || observations.length === 0 || limits?.max_seq_len === undefined)
+    return false;
+  return contextLength(trajectory) >= settings.max_seq_len;
 }
 
 /** The valid end that a trajectory has reached by itself; null while it continues. */
@@ -64,10 +58,11 @@ export function naturalEnd(trajectory: Trajectory): StopReason | null {
 /**
  * Tokens that the next generation may have. With 0 or less it is empty, with finish `length`, and no request is made.
  */
-export function roomFor({ settings_in_force: settings, context_ids }: Trajectory): number {
+export function roomFor(trajectory: Trajectory): number {
+  const { settings_in_force: settings } = trajectory;
   if (settings === null) return 0;
   const { generation, max_seq_len } = settings;
-  return Math.min(generation.max_new_tokens, max_seq_len - context_ids.length);
+  return Math.min(generation.max_new_tokens, max_seq_len - contextLength(trajectory));
 }
 
 /** A prompt that leaves no room is a fault of the data; upstream's loops play one empty turn instead. */
@@ -93,19 +88,19 @@ export function checkPromptLength(
 
 /** The same before the first generation, because `max_seq_len` may have changed since the start. */
 export function checkPromptStillFits(trajectory: Trajectory): void {
-  const { settings_in_force: settings, turns, context_ids } = trajectory;
+  const { settings_in_force: settings, observations } = trajectory;
   const open = openAnswer(trajectory);
-  const isBegun = turns.length > 0 || open.token_ids.length > 0 || open.finish !== null;
+  const isBegun = observations.length > 0 || open.token_ids.length > 0 || open.finish !== null;
   if (settings === null || isBegun) return;
-  checkPromptLength(context_ids.length, settings);
+  checkPromptLength(contextLength(trajectory), settings);
 }
 
 /** `max_seq_len` for the turn in progress. A limit below the existing tokens cuts none of them. */
 export function lengthLimit(trajectory: Trajectory): number {
-  const { settings_in_force: settings, limits, context_ids } = trajectory;
+  const { settings_in_force: settings, limits } = trajectory;
   const limit = settings?.max_seq_len ?? 0;
   if (limits?.max_seq_len === undefined) return limit;
-  return Math.max(limit, context_ids.length + openAnswer(trajectory).token_ids.length);
+  return Math.max(limit, contextLength(trajectory) + openAnswer(trajectory).token_ids.length);
 }
 
 export interface ObservationLimit {
@@ -147,9 +142,10 @@ export function limitObservation(
  * Upstream's flag. Its async loops also raise it when the last allowed turn ended the rollout; elsewhere only the turn
  * limit itself does.
  */
-export function reachedMaxTurns({ settings_in_force: settings, turns, end }: Trajectory): boolean {
+export function reachedMaxTurns(trajectory: Trajectory): boolean {
+  const { settings_in_force: settings, end } = trajectory;
   if (settings === null || end === null) return false;
   const { semantics, max_rollout_turns } = settings;
   if (!RULES[semantics].counts_places) return end.stop_reason === 'max_turns';
-  return turns.length >= max_rollout_turns;
+  return turnsOf(trajectory).length >= max_rollout_turns;
 }

@@ -33,7 +33,7 @@ const named = (id: number, logprob: number) => ({ token: `token_id:${id}`, logpr
 function logprobsOf({ call: { line, sampled } }: Answering) {
   const most = line.asked.logprobs;
   if (most === undefined) return {};
-  if (sampled === null || sampled.logprobs.length === 0) return { logprobs: null };
+  if (sampled.logprobs.length === 0) return { logprobs: null };
   const { token_ids, logprobs, top_logprobs } = sampled;
   const content = token_ids.map((id, k) => ({
     ...named(id, logprobs[k] ?? 0),
