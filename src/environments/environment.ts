@@ -130,6 +130,16 @@ export interface Conversation {
 
 export type AgentResult = Omit<Extract<Entry, { kind: 'result' }>, 'kind'>;
 
+/** The end of a program that leaves nothing. */
+export const bareEnd = (exit: Partial<ProgramEnd['exit']>): ProgramEnd => ({
+  state: 'ended',
+  exit: { code: null, signal: null, tail: '', ...exit },
+  submission: null,
+  reward: null,
+  rewards: {},
+  metadata: null,
+});
+
 /** What a program is given. */
 export interface ProgramTask {
   /** The URL of the policy, with `/v1`. */
@@ -184,6 +194,8 @@ export interface Program {
     run: string,
     how: { seconds?: number; signal: AbortSignal },
   ) => Promise<ProgramState | 'gone'>;
+  /** The end that an agent of NeMo Gym has journalled by its answer; absent: its programs answer nothing. */
+  endOf?: (result: AgentResult, sample: ForeignObject) => ProgramEnd;
   /** Ends one that goes on behind a limit. What it has left is its end's. */
   cut: (run: string, signal: AbortSignal) => Promise<ProgramEnd>;
   /** Ends it. One that is not there has ended. */

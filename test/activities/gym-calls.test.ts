@@ -179,6 +179,23 @@ describe('an agent of NeMo Gym whose model server is the gateway', () => {
     );
   });
 
+  test('is not asked again where no engine says what was sampled: its reward is shaped later', async (t) => {
+    const away: Plays = async (row, ask) => {
+      const said = await two(row, ask);
+      await bench.faults({ fault: '503', path: '/detokenize', times: null });
+      return said;
+    };
+    const settings = { reward_penalties: { penalize_empty_final_answer: true } };
+    const bench: Bed = await playing(t, { plays: away, settings });
+    await bench.opened();
+    assert.equal((await bench.lines('exit')).length, 0);
+    await bench.faults(null);
+    assert.equal((await bench.playsOn()).ended, 'terminated');
+    assert.equal(bench.rows.length, 1);
+    const row = await rowOf(bench);
+    assert.deepEqual([row.total_reward, row.reward_shaping?.reward], [0, 6]);
+  });
+
   test('whose conversation is longer than the model takes is told nothing, verified, and truncated', async (t) => {
     const long: Plays = async (_, ask) => {
       const said = await ask([{ role: 'user', content: 'word '.repeat(3000) }]);

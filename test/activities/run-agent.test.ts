@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/activity';
 import { Fault, faultWith } from '../../src/model/faults.js';
+import type { JournalLine } from '../../src/model/journal.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
@@ -90,25 +91,58 @@ describe('a run of an agent', () => {
   });
 });
 
+/** Lines of this kind find no room in the store. Returns what makes room. */
+function full({ store }: Bench, kind: JournalLine['kind']): () => void {
+  const claim = store.claim.bind(store);
+  store.claim = async (...given) => {
+    const journal = await claim(...given);
+    const append: Journal['append'] = (entry) =>
+      entry.kind === kind
+        ? Promise.reject(new Fault({ type: 'StoreFault', message: 'the disk is full' }))
+        : journal.append(entry);
+    return { ...journal, append };
+  };
+  return () => (store.claim = claim);
+}
+
+describe('an end that the journal decides', () => {
+  test('is that of an answer without its exit: no agent is asked, or waited for', async (t) => {
+    const bench = await playing(t, { runs: [{}] });
+    const empty = full(bench, 'exit');
+    assert.equal((await bench.failure('playTurns', AT)).type, 'StoreFault');
+    empty();
+    bench.agent.isAway = true;
+    const { result } = await bench.run('playTurns', { input: AT, number: 2 });
+    assert.deepEqual([result?.ended, result?.total_reward], ['terminated', 0.5]);
+    assert.deepEqual(await bench.kinds(), ['start', ...PLAYED]);
+    assert.equal(bench.agent.requests.length, 1);
+  });
+
+  test('is that of a row without attempts: no agent is waited for', async (t) => {
+    const bench = await playing(t, { runs: [unavailable()], info: { max_attempts: 1 } });
+    const empty = full(bench, 'fault');
+    assert.equal((await bench.failure('playTurns', AT)).type, 'StoreFault');
+    empty();
+    bench.agent.isAway = true;
+    const { error } = await bench.run('playTurns', { input: AT, number: 2 });
+    assert.deepEqual(
+      [(error as ApplicationFailure).type, (error as ApplicationFailure).nonRetryable],
+      ['AgentFailed', true],
+    );
+  });
+});
+
 describe('an answer that finds no room in the store', () => {
   test('leaves the row its attempt', async (t) => {
     const bench = await playing(t, { runs: [{}, {}], info: { max_attempts: 1 } });
-    const claim = bench.store.claim.bind(bench.store);
-    bench.store.claim = async (...given) => {
-      const journal = await claim(...given);
-      const append: Journal['append'] = (entry) =>
-        entry.kind === 'result'
-          ? Promise.reject(new Fault({ type: 'StoreFault', message: 'the disk is full' }))
-          : journal.append(entry);
-      return { ...journal, append };
-    };
+    const empty = full(bench, 'result');
     const failure = await bench.failure('playTurns', AT);
     assert.deepEqual(failure, {
       type: 'StoreFault',
       message: 'the disk is full',
       nonRetryable: false,
     });
-    bench.store.claim = claim;
+    empty();
     assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
     assert.deepEqual(await bench.kinds(), ['start', 'life', ...PLAYED]);
   });

@@ -1,5 +1,6 @@
 import type { Environment, ProgramEnd, ProgramStart } from '../../src/environments/environment.js';
-import { AS_ANSWERED, endOf, FAILED } from '../../src/environments/gym-agent/answer.js';
+import { bareEnd } from '../../src/environments/environment.js';
+import { AS_ANSWERED, endOf } from '../../src/environments/gym-agent/answer.js';
 import { AgentSample } from '../../src/model/agent/sample.js';
 import { Fault } from '../../src/model/faults.js';
 import { orAborted } from '../../src/platform/waits/abort.js';
@@ -79,8 +80,10 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
         wait: async (run, { signal }) => await orAborted(ended.get(run) ?? never(), signal),
         cut: async (run) => {
           await stop(run);
-          return FAILED;
+          return bareEnd({ code: 1 });
         },
+        endOf: ({ text, attempt, run_s }, info) =>
+          endOf(text, { ...READING, sample: AgentSample.parse(info), attempt, run_s }),
         stop,
       },
     },
@@ -96,13 +99,15 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
     if (next === 'hang') return await never();
     if (next instanceof Fault && next.uncounted) throw next;
     if (next instanceof Fault)
-      return { ...FAILED, exit: { ...FAILED.exit, tail: next.message }, failure: next };
+      return { ...bareEnd({ code: 1, tail: next.message }), failure: next };
     return endOf(JSON.stringify({ reward: 0.5, ...next }), {
-      ...{ sample, attempt, rules: AS_ANSWERED, run_s: 0 },
-      ...{ subject: 'POST http://agent/run answered', at: URL_OF_AGENT },
+      ...READING,
+      ...{ sample, attempt, run_s: 0 },
     });
   };
   return agent;
 }
+
+const READING = { rules: AS_ANSWERED, subject: 'POST http://agent/run answered', at: URL_OF_AGENT };
 
 const never = (): Promise<never> => new Promise(() => undefined);

@@ -101,9 +101,9 @@ describe('a rollout that an agent of NeMo Gym plays', () => {
     assert.equal(resultOf(fold(a.life(), a.result())), null);
   });
 
-  test('takes the first result of a life, and none behind its end', () => {
+  test('takes the last result of a life, and none behind its end', () => {
     const [first, second] = [a.result({ text: '1' }), a.result({ text: '2' })];
-    assert.equal(lastResult(fold(a.life(), first, second))?.text, '1');
+    assert.equal(lastResult(fold(a.life(), first, second, a.exit(), first))?.text, '2');
     assert.equal(lastResult(fold(a.life(), a.exit({ code: 1 }), first)), null);
     assert.equal(lastResult(fold(first)), null);
   });

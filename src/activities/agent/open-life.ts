@@ -1,17 +1,20 @@
 import type { Program, ProgramState } from '../../environments/environment.js';
-import { Fault } from '../../model/faults.js';
-import type { LineOf } from '../../model/journal.js';
-import type { Life } from '../../model/journal/lives.js';
-import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutRef } from '../../model/batch-request.js';
-import type { Playing } from '../playing.js';
+import { Fault, FAULT_TYPES } from '../../model/faults.js';
+import type { LineOf } from '../../model/journal.js';
+import { failedLives, hasFinished, type Life } from '../../model/journal/lives.js';
+import { lastFault } from '../../model/journal/standing.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
+import { nextStep } from '../../model/turn/stop-rules.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { orAborted, withDeadline } from '../../platform/waits/abort.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import { nextStep } from '../../model/turn/stop-rules.js';
+import type { Playing } from '../playing.js';
 
 /**
  * Checks that a program can be started before the journal is claimed. A rollout whose service is absent is tried again
- * for hours, and each claim would make its journal grow.
+ * for hours, and each claim would make its journal grow. An end that the journal decides waits for no service.
  */
 export async function checkAgentIsThere(
   ref: RolloutRef,
@@ -22,9 +25,53 @@ export async function checkAgentIsThere(
   const { end, extra_env_info, start } = trajectory;
   if (end !== null || nextStep(trajectory) !== 'run') return;
   const { program } = environment(start?.task_name ?? '')?.environment ?? {};
-  await program?.health(signal, extra_env_info).catch((error: unknown) => {
+  if (program === undefined || usedUp(trajectory, program) !== null) return;
+  if (answeredState(trajectory, program) !== null) return;
+  await program.health(signal, extra_env_info).catch((error: unknown) => {
     // Who plays finds any other, and journals it.
     if (error instanceof Fault && error.type === 'EnvironmentUnavailable') throw error;
+  });
+}
+
+/** How many lives may still fail. The rows of NeMo Gym count what other batches have tried, too. */
+export function livesLeft(trajectory: Trajectory, { attemptsOf }: Program): number {
+  const { lives, settings_in_force: settings, extra_env_info } = trajectory;
+  if (attemptsOf !== undefined)
+    return attemptsOf(extra_env_info) - failedLives({ lives, forgiven: 0 }).length;
+  return (settings?.attempts.agent ?? 0) - failedLives(trajectory).length;
+}
+
+/** Why no other life may begin, which an earlier attempt may have died before it could say; null: one may. */
+export function usedUp(trajectory: Trajectory, program: Program): Fault | null {
+  const { lives, standing } = trajectory;
+  const last = lives.at(-1);
+  const has_failed = last?.exit != null && !hasFinished(last);
+  const isTerminal = has_failed && last.result?.terminal === true;
+  if (!isTerminal && livesLeft(trajectory, program) > 0) return null;
+  if (!has_failed && program.attemptsOf === undefined) return null;
+  const said = lastFault(standing);
+  if (has_failed && (said === null || said.at < (last.exit?.at ?? 0))) return agentFailed(last);
+  const message = said?.message ?? 'its attempts were used up before';
+  const type = FAULT_TYPES.find((one) => one === said?.type) ?? 'AgentFailed';
+  return new Fault({ type, message, retryable: false });
+}
+
+export function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault {
+  const { code = null, signal = null, tail = '' } = exit ?? {};
+  const how = signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`;
+  const printed = tail.trim();
+  // Lists and boards have room for a line: of a traceback the last one says what happened.
+  const last = printed.slice(printed.lastIndexOf('\n') + 1);
+  const said =
+    printed === ''
+      ? 'it printed nothing'
+      : last === printed
+        ? last
+        : `${last}\nit printed at its end:\n${printed}`;
+  const asked = misfit === null ? '' : ` behind a request that is never answered (${misfit})`;
+  return new Fault({
+    type: 'AgentFailed',
+    message: `its program failed in life ${line.life} (${how})${asked}: ${said}`,
   });
 }
 
@@ -39,7 +86,7 @@ interface OpenLife {
   line: LineOf<'life'>;
   /** Its name at the service. */
   run: string;
-  /** As the service has it; null: it is to be started there, or found. */
+  /** As the journal or the service has it; null: it is to be started there, or found. */
   found: ProgramState | null;
 }
 
@@ -52,6 +99,9 @@ export async function openLifeOf(playing: Playing, opening: LifeOpening): Promis
   const { lives } = journal.trajectory;
   const last = lives.at(-1);
   const { program, base_url, served } = opening;
+  const answered = answeredState(journal.trajectory, program);
+  if (last !== undefined && answered !== null)
+    return { line: last.line, run: runOf(ref, last.line.life), found: answered };
   // A program that is no service's has died with the attempt that started it, or is about to.
   const mayGoOn = program.outlives && last !== undefined && last.exit === null;
   const kept = mayGoOn ? await keptOf(last, { playing, ...opening }) : null;
@@ -63,6 +113,17 @@ export async function openLifeOf(playing: Playing, opening: LifeOpening): Promis
   const line = lives.at(-1)?.line;
   if (line?.life !== life) throw new Error(`life ${life} of ${rolloutId(ref)} was not folded in`);
   return { line, run: runOf(ref, life), found: null };
+}
+
+/** The end of a run whose answer the journal has, though not yet its exit; null: there is none. */
+function answeredState(
+  { lives, extra_env_info }: Trajectory,
+  { endOf }: Program,
+): ProgramState | null {
+  const last = lives.at(-1);
+  return last?.exit === null && last.result !== null
+    ? (endOf?.(last.result, extra_env_info) ?? null)
+    : null;
 }
 
 /**
@@ -83,4 +144,18 @@ async function keptOf(
   if (isHere || state.state === 'ended') return { line, run, found: state };
   await program.stop(run, signal);
   return null;
+}
+
+/** Ending what has ended already is only tidy. */
+const TIDY_MS = 5000;
+
+/** Best effort: a service forgets what nobody asks about. What runs here is ended, whatever else has ended. */
+export async function stopped(
+  program: Pick<Program, 'outlives' | 'stop'>,
+  { run, signal }: { run: string; signal: AbortSignal },
+): Promise<void> {
+  await withDeadline(program.outlives ? signal : new AbortController().signal, {
+    ms: TIDY_MS,
+    run: (bounded) => orAborted(program.stop(run, bounded), bounded),
+  }).catch(() => undefined);
 }

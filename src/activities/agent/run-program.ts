@@ -1,12 +1,13 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Program, ProgramEnd, ProgramTask } from '../../environments/environment.js';
 import type { AgentSession, PlayedAgent } from '../../gateway/agent-session.js';
 import type { PlayedCall } from '../../model/agent/penalties.js';
 import { textLog } from '../../model/content.js';
 import type { Past } from '../../model/faults.js';
-import { Fault, FAULT_TYPES, judged } from '../../model/faults.js';
-import type { LineOf, RolloutSettings } from '../../model/journal.js';
-import { lengthOf, promptBeyond } from '../../model/journal/calls.js';
-import { failedLives, failuresBefore, hasFinished, type Life } from '../../model/journal/lives.js';
+import { Fault, judged } from '../../model/faults.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import { type JournalCall, lengthOf, promptBeyond } from '../../model/journal/calls.js';
+import { failuresBefore, hasFinished, lastResult } from '../../model/journal/lives.js';
 import { lastFault } from '../../model/journal/standing.js';
 import { sequencesOf } from '../../model/results/sequences.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
@@ -18,9 +19,8 @@ import { journalLost, poolOf } from '../playing.js';
 import { recordFault } from '../record-fault.js';
 import { sampleOf } from '../request-of.js';
 import { unknownTask } from '../unknown-task.js';
-import { openLifeOf } from './open-life.js';
+import { agentFailed, livesLeft, openLifeOf, stopped, usedUp } from './open-life.js';
 import { playedAgent } from './played-agent.js';
-import { stopped } from './stop-run.js';
 import { untilItEnds } from './until-it-ends.js';
 
 /** The end of what a program printed, as rows and failures have it. */
@@ -42,12 +42,13 @@ export async function runProgram(playing: Playing, dependencies: Dependencies): 
   let attempts: Past = {};
   try {
     const running = runningOf(playing, dependencies);
-    checkLives(running);
+    const over = usedUp(trajectory, running.program);
+    if (over !== null) throw over;
     const { failure, misfit } = await playLife(running);
     const life = trajectory.lives.at(-1);
     if (life === undefined || hasFinished(life)) return;
     // It would ask the same again.
-    const left = misfit === null ? livesLeft(running) : 0;
+    const left = misfit === null ? livesLeft(trajectory, running.program) : 0;
     // Where its service says why, it says whether another life may end otherwise.
     attempts = failure === undefined ? { lives_left: left } : { attempts_left: left };
     throw failure ?? agentFailed(life, misfit);
@@ -73,48 +74,6 @@ function runningOf(playing: Playing, dependencies: Dependencies): RunningProgram
   return { playing, program, settings, dependencies };
 }
 
-/** The rows of NeMo Gym count what other batches have tried, too. */
-function livesLeft({ playing, program, settings }: RunningProgram): number {
-  const { lives, forgiven, extra_env_info } = playing.journal.trajectory;
-  const most = program.attemptsOf?.(extra_env_info);
-  if (most === undefined) return settings.attempts.agent - failedLives({ lives, forgiven }).length;
-  return most - failedLives({ lives, forgiven: 0 }).length;
-}
-
-/** An earlier attempt may have died before it could say so. */
-function checkLives(running: RunningProgram): void {
-  const { lives, standing } = running.playing.journal.trajectory;
-  const last = lives.at(-1);
-  const has_failed = last?.exit != null && !hasFinished(last);
-  const isTerminal = has_failed && last.result?.terminal === true;
-  if (!isTerminal && livesLeft(running) > 0) return;
-  if (!has_failed && running.program.attemptsOf === undefined) return;
-  const said = lastFault(standing);
-  if (has_failed && (said === null || said.at < (last.exit?.at ?? 0))) throw agentFailed(last);
-  const message = said?.message ?? 'its attempts were used up before';
-  const type = FAULT_TYPES.find((one) => one === said?.type) ?? 'AgentFailed';
-  throw new Fault({ type, message, retryable: false });
-}
-
-function agentFailed({ line, exit }: Life, misfit: string | null = null): Fault {
-  const { code = null, signal = null, tail = '' } = exit ?? {};
-  const how = signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`;
-  const printed = tail.trim();
-  // Lists and boards have room for a line: of a traceback the last one says what happened.
-  const last = printed.slice(printed.lastIndexOf('\n') + 1);
-  const said =
-    printed === ''
-      ? 'it printed nothing'
-      : last === printed
-        ? last
-        : `${last}\nit printed at its end:\n${printed}`;
-  const asked = misfit === null ? '' : ` behind a request that is never answered (${misfit})`;
-  return new Fault({
-    type: 'AgentFailed',
-    message: `its program failed in life ${line.life} (${how})${asked}: ${said}`,
-  });
-}
-
 interface PlayedLife {
   /** Why it failed, where its service says so. */
   failure?: Fault;
@@ -138,35 +97,52 @@ async function playLife(running: RunningProgram): Promise<PlayedLife> {
   const played = rules.asks_policy ? playedAgent(playing, { rules, settings, dependencies }) : null;
   const session = (played && (await dependencies.gateway?.open(played))) ?? unasked();
   const { serve } = session;
-  const left = async (error: unknown): Promise<never> => {
-    // A service keeps the end of its program for whoever plays on.
-    if (!program.outlives) await stopped(program, { run, signal });
-    throw error;
-  };
-  const plays = async (): Promise<ProgramEnd> => {
+  let is: 'played' | 'ended' | 'over' = 'played';
+  try {
     const over = (): Promise<void> => session.end('over');
     const failures = failuresBefore(journal.trajectory);
     const start = async () =>
       program.start(run, { task: await taskOf(session, running), failures, serve, over, signal });
     const state = found ?? (await start());
-    return await untilItEnds(state, { playing, program, run, session, begun_at: line.at });
-  };
-  const said = await untilEnded(session, { plays, program, run, signal });
-  const fault = session.ourFault();
-  const calls = async (): Promise<PlayedCall[]> => (played ? await conversationOf(played) : []);
-  const settled = async (): Promise<ProgramEnd> => {
-    const ended = (await said.settle?.({ calls })) ?? said;
-    if (ended.result !== undefined) await journal.append({ kind: 'result', ...ended.result });
+    const said = await untilItEnds(state, { playing, program, run, session, begun_at: line.at });
+    // After it nothing of the session writes to the journal.
+    await session.end('over');
+    const fault = session.ourFault();
+    is = fault === null ? 'ended' : 'over';
+    if (fault !== null) throw ofOurs(journal.trajectory, fault);
+    const ended = await settled(said, { playing, played });
     await journal.append({ kind: 'exit', life: line.life, ...exitOf(ended, session.key) });
     await journal.sync();
-    return ended;
+    is = 'over';
+    await playing.reportWaiting(null);
+    const { failure } = ended;
+    return { misfit: session.misfit(), ...(failure !== undefined && { failure }) };
+  } finally {
+    // A service keeps the end of its program for whoever plays on.
+    if (is === 'over' || !program.outlives) await stopped(program, { run, signal });
+    if (is === 'played') await session.end('moved');
+  }
+}
+
+/** The answer of an agent of NeMo Gym stays, also where its reward cannot be shaped yet: the agent is not asked again. */
+async function settled(
+  said: ProgramEnd,
+  { playing: { journal }, played }: { playing: Playing; played: PlayedAgent | null },
+): Promise<ProgramEnd> {
+  const keep = async ({ result }: ProgramEnd): Promise<void> => {
+    const known = lastResult({ lives: journal.trajectory.lives.slice(-1) });
+    if (result === undefined || isDeepStrictEqual({ ...known, ...result }, { ...known })) return;
+    await journal.append({ kind: 'result', ...result });
   };
-  const ended = fault === null ? await settled().catch(left) : said;
-  await stopped(program, { run, signal });
-  if (fault !== null) throw ofOurs(journal.trajectory, fault);
-  await playing.reportWaiting(null);
-  const { failure } = ended;
-  return { misfit: session.misfit(), ...(failure !== undefined && { failure }) };
+  try {
+    const calls = async (): Promise<PlayedCall[]> => (played ? await conversationOf(played) : []);
+    const ended = (await said.settle?.({ calls })) ?? said;
+    await keep(ended);
+    return ended;
+  } catch (error) {
+    await keep(said);
+    throw error;
+  }
 }
 
 /** The session of a program that asks another model. Its promises end with it, and so does what waits for them. */
@@ -202,34 +178,9 @@ function readOf({
   content,
   reasoning = '',
   tool_calls,
-}: Pick<LineOf<'answer'>, 'content' | 'reasoning' | 'tool_calls'>): PlayedCall['read'] {
+}: NonNullable<JournalCall['answer']>): PlayedCall['read'] {
   if (tool_calls.length > 0) return null;
   return content === '' && reasoning !== '' ? { reasoning } : { content };
-}
-
-/** After it nothing of the session writes to the journal. */
-async function untilEnded<T>(
-  session: AgentSession,
-  {
-    plays,
-    program,
-    ...at
-  }: Pick<RunningProgram, 'program'> & {
-    plays: () => Promise<T>;
-    run: string;
-    signal: AbortSignal;
-  },
-): Promise<T> {
-  try {
-    const ended = await plays();
-    await session.end('over');
-    return ended;
-  } catch (error) {
-    // Whoever plays on starts its own.
-    if (!program.outlives) await stopped(program, at);
-    await session.end('moved');
-    throw error;
-  }
 }
 
 /** An engine may refuse the same call of each life: the more tries there were, the longer the pause before the next one. */

@@ -4,8 +4,8 @@ import { glanceOf } from '../../model/journal/outcome.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
-import { runOf } from '../agent/open-life.js';
-import { stopped } from '../agent/stop-run.js';
+import { runOf, stopped } from '../agent/open-life.js';
+
 import type { Playing } from '../playing.js';
 import { endSessionOf } from '../turn/session.js';
 

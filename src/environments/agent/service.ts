@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { foreign, Reward } from '../../model/journal/line-parts.js';
-import type { Program, ProgramEnd, ProgramState, ProgramTask } from '../environment.js';
+import { bareEnd, type Program, type ProgramState, type ProgramTask } from '../environment.js';
 import type { HttpCalls } from '../http/call.js';
 import { readReply } from '../http/reply.js';
 
@@ -81,7 +81,7 @@ export function createService({ url: at, headers, send }: ServiceSettings): Omit
   return {
     outlives: true,
     stop,
-    cut: (run, signal) => stop(run, signal).then(() => KILLED),
+    cut: (run, signal) => stop(run, signal).then(() => bareEnd({ signal: 'SIGKILL' })),
     health: async (signal) => {
       await send({
         method: 'GET',
@@ -146,15 +146,6 @@ async function recognise(
   const message = `${at}: expected a service of programs, got another server: to a run without a task (${request}) it answers ${status}`;
   throw new Fault({ type: 'EnvironmentRejected', message, at });
 }
-
-const KILLED: ProgramEnd = {
-  state: 'ended',
-  exit: { code: null, signal: 'SIGKILL', tail: '' },
-  submission: null,
-  reward: null,
-  rewards: {},
-  metadata: null,
-};
 
 function stateOf(said: z.infer<typeof State>): ProgramState {
   if (said.state === 'running') return said;

@@ -10,7 +10,7 @@ import { numberOfBoolean } from '../../model/untrusted.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
-import type { AgentResult, Conversation, ProgramEnd } from '../environment.js';
+import { type AgentResult, bareEnd, type Conversation, type ProgramEnd } from '../environment.js';
 import { rejected } from '../rejections.js';
 
 const mark = z.unknown().optional();
@@ -54,17 +54,7 @@ interface Answered {
   at: string;
 }
 
-/** The end of a life that failed. */
-export const FAILED: ProgramEnd = {
-  state: 'ended',
-  exit: { code: 1, signal: null, tail: '' },
-  submission: null,
-  reward: null,
-  rewards: {},
-  metadata: null,
-};
-
-const FINISHED: ProgramEnd = { ...FAILED, exit: { code: 0, signal: null, tail: '' } };
+const FINISHED = bareEnd({ code: 0 });
 
 /** The end that an agent's answer to its run is. */
 export function endOf(text: string, answered: Answered): ProgramEnd {
@@ -91,8 +81,7 @@ export function endOf(text: string, answered: Answered): ProgramEnd {
 const UNSCORED = { reward: null, failure_class: null, terminal: false, persist: true, usage: null };
 
 export const failedBy = (failure: Fault): ProgramEnd => ({
-  ...FAILED,
-  exit: { ...FAILED.exit, tail: failure.message },
+  ...bareEnd({ code: 1, tail: failure.message }),
   failure,
 });
 

@@ -71,7 +71,7 @@ function createGymAgent(
   settings: GymAgentSettings,
   { answers }: Pick<EnvironmentContext, 'answers'>,
 ): ExactEnvironment {
-  const { serverOf, close, outlives, start, wait, cut, stop } = createAgents({
+  const { serverOf, close, outlives, start, wait, endOf, cut, stop } = createAgents({
     head_server: settings.head_server,
     agents: settings.agents,
     timeout_ms: toMs(settings.timeout),
@@ -81,7 +81,7 @@ function createGymAgent(
   });
   return {
     program: {
-      ...{ outlives, start, wait, cut, stop },
+      ...{ outlives, start, wait, cut, stop, ...(endOf && { endOf }) },
       rules: {
         ...callRules(settings, { verify: null }),
         asks_policy: settings.model_server === 'gateway',

@@ -5,10 +5,10 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { membersOf, objectText } from '../../platform/json/members.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { onAbort, orAborted } from '../../platform/waits/abort.js';
-import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
+import { bareEnd, type Program, type ProgramEnd, type ProgramStart } from '../environment.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import type { AnswerRules } from './answer.js';
-import { endOf, FAILED, failedBy } from './answer.js';
+import { endOf, failedBy } from './answer.js';
 
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
@@ -38,8 +38,8 @@ export interface RunSettings {
  */
 export function createRuns(
   settings: RunSettings,
-): Pick<Program, 'outlives' | 'start' | 'wait' | 'cut' | 'stop'> {
-  const { answers } = settings;
+): Pick<Program, 'outlives' | 'start' | 'wait' | 'endOf' | 'cut' | 'stop'> {
+  const { answers, rules } = settings;
   /** Aborting `over` cuts a run in progress, and gives the room of its answer back. */
   const runs = new Map<string, { ended: Promise<ProgramEnd>; over: AbortController }>();
   const stop = (run: string): Promise<void> => {
@@ -69,10 +69,15 @@ export function createRuns(
       const running = runs.get(run);
       return running === undefined ? 'gone' : await orAborted(running.ended, signal);
     },
+    endOf: ({ text, attempt, run_s }, info) => {
+      const sample = AgentSample.parse(info);
+      const said = { sample, attempt, run_s, rules };
+      return endOf(text, { ...said, subject: `${sample.agent} answered`, at: sample.agent });
+    },
     cut: async (run) => {
       await stop(run);
       const tail = 'its run was cut: it went on behind a limit';
-      return { ...FAILED, exit: { code: null, signal: 'SIGKILL', tail } };
+      return bareEnd({ signal: 'SIGKILL', tail });
     },
   };
 }

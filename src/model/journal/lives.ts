@@ -73,7 +73,7 @@ export function applyToLives(folded: Calls & Lives, line: LifeLine): void {
       life.refusal = line;
       break;
     case 'result':
-      if (life?.result === null) applyResult(folded, { life, line });
+      if (life) applyResult(folded, { life, line });
       break;
     case 'exit':
       if (life && isOf(line)) life.exit = line;
@@ -84,7 +84,10 @@ export function applyToLives(folded: Calls & Lives, line: LifeLine): void {
   }
 }
 
-/** Who has asked for no answer may say what its own model has read and said. */
+/**
+ * The last one of a life counts: its reward may have been shaped later. Who has asked for no answer may say what its own
+ * model has read and said.
+ */
 function applyResult(folded: Calls, { life, line }: { life: Life; line: LineOf<'result'> }): void {
   life.result = line;
   const { usage } = line;
