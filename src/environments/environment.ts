@@ -196,8 +196,11 @@ export interface Program {
   ) => Promise<ProgramState | 'gone'>;
   /** The end that an agent of NeMo Gym has journalled by its answer; absent: its programs answer nothing. */
   endOf?: (result: AgentResult, sample: ForeignObject) => ProgramEnd;
-  /** Ends one that goes on behind a limit. What it has left is its end's. */
-  cut: (run: string, signal: AbortSignal) => Promise<ProgramEnd>;
+  /**
+   * Ends one that goes on behind a limit. What it has left is its end's. Absent: it is verified before it ends, however
+   * long that takes.
+   */
+  cut?: (run: string, signal: AbortSignal) => Promise<ProgramEnd>;
   /** Ends it. One that is not there has ended. */
   stop: (run: string, signal: AbortSignal) => Promise<void>;
 }

@@ -269,7 +269,7 @@ describe('a program that a worker starts', () => {
       return base !== undefined && (await isThere(path.join(base, 'said')));
     };
     await eventually('what it says', said);
-    const { exit, submission } = await program.cut(name, signal);
+    const { exit, submission } = await program.cut!(name, signal);
     await program.stop(name, signal);
     assert.deepEqual([exit.signal, exit.tail, submission], ['SIGKILL', 'said\n', 'half\n']);
   });

@@ -78,10 +78,6 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
           return Promise.resolve({ state: 'running' });
         },
         wait: async (run, { signal }) => await orAborted(ended.get(run) ?? never(), signal),
-        cut: async (run) => {
-          await stop(run);
-          return bareEnd({ code: 1 });
-        },
         endOf: ({ text, attempt, run_s }, info) =>
           endOf(text, { ...READING, sample: AgentSample.parse(info), attempt, run_s }),
         stop,

@@ -5,7 +5,8 @@ import { GymAgentSettings } from '../../src/environments/gym-agent/kind.js';
 import type { PlayedCall } from '../../src/model/agent/penalties.js';
 import { AgentSample } from '../../src/model/agent/sample.js';
 import { effortOf } from '../../src/model/agent/shaping.js';
-import { EffortLevels, RewardPenalties } from '../../src/model/agent/shaping-settings.js';
+import { EffortLevels } from '../../src/model/agent/shaping.js';
+import { RewardPenalties } from '../../src/model/agent/penalties.js';
 import type { Conversation, ProgramEnd } from '../../src/environments/environment.js';
 
 /** What upstream makes of rewards is recorded (`recorded-results.test.ts`). Here is what the records leave open. */

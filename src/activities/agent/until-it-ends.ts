@@ -34,11 +34,18 @@ export async function untilItEnds(
   const { run: limit } = program.rules;
   return await withController(playing.signal, async (controller) => {
     const { signal } = controller;
-    const ending = endOrCut(first, { ...life, session, signal });
-    const late = lateAt(begun_at, { limit, signal });
+    const polled = poll(first, { ...life, signal });
+    const { cut } = program;
+    const ending =
+      cut === undefined
+        ? polled
+        : Promise.race([polled, session.overstays]).then(
+            async (ended) => ended ?? (await cut(run, signal)),
+          );
     const broken = session.broken.then((error): never => {
       throw error;
     });
+    const late = lateAt(begun_at, { limit, signal });
     const ended = await Promise.race([ending, late, broken]).finally(() => {
       controller.abort(new Error('nobody waits for its program any more'));
     });
@@ -48,24 +55,6 @@ export async function untilItEnds(
     const message = `its program ran longer than limits.run ${limit ?? ''}`;
     throw new Fault({ type: 'TimedOut', message });
   });
-}
-
-async function endOrCut(
-  first: ProgramState,
-  { session, signal, ...life }: Omit<Life, 'begun_at'> & { signal: AbortSignal },
-): Promise<ProgramEnd> {
-  const { program, run } = life;
-  const ended = await withController(signal, async (polling) => {
-    const polled = poll(first, { ...life, signal: polling.signal });
-    // An agent of NeMo Gym is verified before its run ends, however long that takes.
-    if (program.rows !== undefined) return await polled;
-    const ended = await Promise.race([polled, session.overstays]);
-    if (typeof ended === 'object') return ended;
-    polling.abort(new Error('its program is ended'));
-    await polled.catch(() => undefined);
-    return null;
-  });
-  return ended ?? (await program.cut(run, signal));
 }
 
 /** Never resolves without a limit. */

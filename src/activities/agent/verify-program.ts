@@ -3,76 +3,32 @@ import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { withField, type ForeignObject } from '../../model/foreign-object.js';
 import { answered } from '../../model/journal/calls.js';
-import { hasFinished, type Life } from '../../model/journal/lives.js';
-import { glanceOf } from '../../model/journal/outcome.js';
-import { rewardWith } from '../../model/journal/reward-sum.js';
+import type { Life } from '../../model/journal/lives.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { totalsOf } from '../../model/journal/trajectory.js';
 import { sequencesOf } from '../../model/results/sequences.js';
 import { isSampled } from '../../model/results/train-mask.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { withShare } from '../../platform/waits/allowance.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Playing } from '../playing.js';
 import { journalLost } from '../playing.js';
-import { recordFault } from '../record-fault.js';
 import { sampleOf } from '../request-of.js';
-import type { Answer } from '../turn/answer.js';
-import type { AskedStep } from '../turn/ask-environment.js';
-import { askEnvironment } from '../turn/ask-environment.js';
+import type { Answer, AskedStep } from '../turn/answer.js';
 
 /**
- * What a program's rollout is worth: what another environment says of its main sequence, or what its service has said.
- * The program does not run again, however often this is asked.
+ * What a program's rollout is worth: what its service has said, or what another environment is to be asked of its main
+ * sequence. The program does not run again, however often this is asked.
  */
-export async function verifyProgram(playing: Playing, dependencies: Dependencies): Promise<void> {
-  const { trajectory } = playing.journal;
-  const life = trajectory.lives.at(-1);
-  if (trajectory.start === null || life === undefined || !hasFinished(life))
-    throw journalLost(playing.ref, { lacks: "its program's end", store: dependencies.store });
-  try {
-    await verdict(playing, { life, dependencies });
-  } catch (error) {
-    throw await recordFault(withoutSession(error), { ...playing, turn: trajectory.calls.length });
-  }
-}
-
-async function verdict(
+export async function verdictOf(
   playing: Playing,
-  { life, dependencies }: { life: Life; dependencies: Dependencies },
-): Promise<void> {
-  const { trajectory } = playing.journal;
-  const { verify = null } = trajectory.start?.program ?? {};
-  const began = performance.now();
-  if (verify === null) {
-    await conclude(playing, { answer: ownAnswer(life, { playing }), step_s: 0 });
-    return;
-  }
-  await withShare(dependencies.answers, async (share) => {
-    const asked = await askedOf(playing, { verify, life, store: dependencies.store });
-    const { answer, waited_ms } = await askEnvironment(playing, { ...dependencies, share, asked });
-    await conclude(playing, { answer, step_s: (performance.now() - began - waited_ms) / 1000 });
-  });
-}
-
-async function conclude(
-  { journal }: Playing,
-  { answer, step_s }: { answer: Answer; step_s: number },
-): Promise<void> {
-  const { trajectory } = journal;
-  const semantics = trajectory.start?.settings.semantics ?? 'standard';
-  await journal.append({
-    kind: 'observation',
-    turn: Math.max(0, trajectory.calls.length - 1),
-    ...answer,
-    token_ids: [],
-    total_tokens: totalsOf(trajectory).total_tokens,
-    glance: {
-      ...glanceOf(trajectory),
-      total_reward: rewardWith(trajectory, { line: answer, semantics }),
-    },
-    step_s,
-  });
+  { store }: Pick<Dependencies, 'store'>,
+): Promise<Answer | AskedStep> {
+  const { start, lives } = playing.journal.trajectory;
+  const life = lives.at(-1);
+  const verify = start?.program?.verify ?? null;
+  if (life === undefined) throw journalLost(playing.ref, { lacks: "its program's end", store });
+  return verify === null
+    ? ownAnswer(life, playing)
+    : await askedOf(playing, { verify, life, store });
 }
 
 /** The main sequence, as text. */
@@ -111,7 +67,7 @@ function metadataOf({ extra_env_info, calls }: Trajectory, { exit }: Life): Fore
 }
 
 /** A program that a limit ended could not say what it is worth: nothing. */
-function ownAnswer({ exit, refusal }: Life, { playing }: { playing: Playing }): Answer {
+function ownAnswer({ exit, refusal }: Life, playing: Playing): Answer {
   const { reward = null, rewards = {}, metadata = null } = exit?.said ?? {};
   const named = Object.values(rewards);
   const sum = named.length === 0 ? null : named.reduce((total, one) => total + one, 0);
@@ -137,7 +93,7 @@ function noReward({ ref, journal: { trajectory } }: Playing): Fault {
 }
 
 /** Starting over would run the program again. */
-const withoutSession = (error: unknown): unknown =>
+export const withoutSession = (error: unknown): unknown =>
   error instanceof Fault && error.type === 'EnvironmentStateLost'
     ? new Fault({
         type: 'EnvironmentRejected',

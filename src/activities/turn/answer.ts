@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import type { TurnAnswer } from '../../environments/environment.js';
+import type { EnvironmentMessage, TurnAnswer } from '../../environments/environment.js';
+import { rejected } from '../../environments/rejections.js';
+import { type Content, sizeOf } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import { type LineOf, Reward } from '../../model/journal.js';
@@ -8,6 +10,14 @@ import { IN_LINES } from '../../model/workflow-safe/foreign.js';
 import { describeError } from '../../platform/errors.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { withoutSecrets } from '../../platform/secrets.js';
+
+/** What an environment is asked. */
+export interface AskedStep {
+  task: string;
+  turn: { message_log: EnvironmentMessage[]; metadata: ForeignObject };
+  /** How many messages of the log are the prompt's. */
+  prompt_length: number;
+}
 
 /** The part of an environment's answer that the journal stores. */
 export type Answer = Pick<
@@ -25,7 +35,8 @@ export type Answer = Pick<
 /** The answer as the journal takes it. What no row can have is a fault that names the field, never a reward. */
 export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answer {
   const { observation, terminated, truncated = false, answer = null } = given;
-  const rejection = (problems: Problem[]): Fault => rejectionOf(task, problems);
+  const rejection = (problems: Problem[]): Fault =>
+    rejected({ subject: `environment ${task} answered`, problems });
   if (observation === null && !terminated && !truncated) {
     const what = 'expected a message of a turn that ends nothing, got null';
     throw rejection([{ where: 'observation', what }]);
@@ -40,6 +51,41 @@ export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answ
     ...(answer !== null && { answer }),
   });
 }
+
+/**
+ * Size limit of the state that an environment returns. Every activity of the rollout holds it, and the journal has it
+ * at each turn.
+ */
+const MAX_STATE_BYTES = 2 ** 20;
+/** Limit for all observations of a rollout: more than any context takes. */
+const MAX_CHARACTERS = 2 ** 26;
+
+interface Staying {
+  task: string;
+  /** All that the environment has said so far; `when`: in which words messages call it. */
+  said: readonly Content[];
+  when: string;
+  metadata: ForeignObject | null;
+  /** The sample's own state. */
+  brought: ForeignObject | undefined;
+}
+
+/** Closer limits for what stays with the rollout: its text, and its state up to a megabyte or twice the sample's. */
+export function checkBounds({ task, said, when, metadata, brought }: Staying): void {
+  const tooMuch = (what: string): Fault => {
+    const message = `environment ${task} answered: expected at most ${what}`;
+    return new Fault({ type: 'EnvironmentRejected', message });
+  };
+  const characters = said.reduce((sum, content) => sum + sizeOf(content), 0);
+  if (characters > MAX_CHARACTERS)
+    throw tooMuch(`${MAX_CHARACTERS} characters ${when}, got ${characters}`);
+  const state = bytesOf(metadata);
+  if (state <= MAX_STATE_BYTES) return;
+  const most = Math.max(MAX_STATE_BYTES, 2 * bytesOf(brought));
+  if (state > most) throw tooMuch(`${most} bytes of metadata, got ${state}`);
+}
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(writeJson(value ?? null));
 
 const Named = z.object({ reward: z.record(z.string(), Reward) });
 const Paid = z.object({ reward: Reward });
@@ -96,9 +142,3 @@ const withoutHalves = (text: string): string =>
         escape.length > 2 ? '\ufffd' : escape,
       )
     : text;
-
-function rejectionOf(task: string, problems: Problem[]): Fault {
-  const said = problems.slice(0, 5).map(({ where, what }) => `${where}: ${what}`);
-  const message = `environment ${task} answered: ${said.join('; ')}`;
-  return new Fault({ type: 'EnvironmentRejected', message });
-}

@@ -14,9 +14,8 @@ import { MAX_LOSSES } from '../../model/journal/session.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
-import { boundedBeginning } from './answer-bounds.js';
 import type { Answer } from './answer.js';
-import { cleaned } from './answer.js';
+import { checkBounds, cleaned } from './answer.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Playing } from '../playing.js';
 import { recordFault } from '../record-fault.js';
@@ -107,10 +106,13 @@ async function beginSession(
         { idempotency_key, deployment, signal, share },
       ),
     );
-    const bounded =
-      begun && cleaned(boundedBeginning(begun, { task: task_name, brought: metadata }));
+    if (begun) {
+      const said = begun.messages.map(({ content }) => content);
+      const bounds = { task: task_name, when: 'to begin with', brought: metadata };
+      checkBounds({ ...bounds, said, metadata: begun.metadata });
+    }
     const whose = deployment === undefined ? {} : { deployment };
-    await journal.append({ ...begin, ...whose, ...(bounded ?? none) });
+    await journal.append({ ...begin, ...whose, ...(begun ? cleaned(begun) : none) });
   } catch (error) {
     throw environmentFault(task_name, { error, signal });
   }

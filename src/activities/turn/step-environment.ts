@@ -1,12 +1,15 @@
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog, textOf } from '../../model/content.js';
+import { Fault } from '../../model/faults.js';
 import type { LineOf } from '../../model/journal.js';
+import { environmentCall } from '../../model/journal/standing.js';
+import { isUpstream } from '../../model/semantics.js';
 import type { PlacedPicture } from '../../model/pictures.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/journal/message-log.js';
 import { glanceOf } from '../../model/journal/outcome.js';
-import { rewardWith } from '../../model/journal/reward-sum.js';
+import { withReward } from '../../model/journal/reward-sum.js';
 import { openAnswer } from '../../model/journal/open-answers.js';
 import {
   contextLength,
@@ -16,16 +19,17 @@ import {
 } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
-import type { Answer } from './answer.js';
+import { checkBounds, journalled, type Answer, type AskedStep } from './answer.js';
+import { environmentFault, stepInSession } from './session.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Playing } from '../playing.js';
-import { journalLost, poolOf } from '../playing.js';
+import { poolOf, sharerOf } from '../playing.js';
+import { unknownTask } from '../unknown-task.js';
 import { recordFault } from '../record-fault.js';
-import { pictureRoute, placed, withPicturesOf } from '../pictures.js';
-import { verifyProgram } from '../agent/verify-program.js';
+import { pictureRoute, placed, shelved, withPicturesOf } from '../pictures.js';
+import { verdictOf, withoutSession } from '../agent/verify-program.js';
 import { playOpened } from '../play-from-journal.js';
-import { askEnvironment, type AskedStep } from './ask-environment.js';
 
 /** Answers the generated turn, unless the journal already has the answer. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
@@ -38,64 +42,69 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
 }
 
 /**
- * One step, from the turn to the journal: the environment's answer, its observation's ids, and how many of them fit.
- * The reward is in the `observation` line; model/journal/reward-sum.ts adds it up.
+ * What the environment says, from its question to the journal: of a turn, with its ids and how many of them fit, or of
+ * all that an agent did. The reward is in the `observation` line; model/journal/reward-sum.ts adds it up.
  */
 export async function step(playing: Playing, dependencies: Dependencies): Promise<void> {
   const { trajectory } = playing.journal;
-  if (isProgram(trajectory)) {
-    await verifyProgram(playing, dependencies);
-    return;
-  }
-  if (trajectory.start === null || openAnswer(trajectory).generation === null)
-    throw journalLost(playing.ref, { lacks: 'its turn', store: dependencies.store });
   try {
-    await withShare(dependencies.answers, (share) =>
-      answerTurn(playing, { ...dependencies, share }),
-    );
+    // Large answers hold a share until they are journalled.
+    await withShare(dependencies.answers, (share) => observe(playing, { ...dependencies, share }));
   } catch (error) {
-    throw await recordFault(error, playing);
+    if (!isProgram(trajectory)) throw await recordFault(error, playing);
+    const { length: turn } = trajectory.calls;
+    throw await recordFault(withoutSession(error), { ...playing, turn });
   }
 }
 
-/** Holds a share of the allowance for large answers until the answer is journalled. */
-async function answerTurn(
+async function observe(
   playing: Playing,
   { share, ...dependencies }: Dependencies & { share: Share },
 ): Promise<void> {
   const { trajectory } = playing.journal;
-  const { settings_in_force: settings } = trajectory;
-  const open = openAnswer(trajectory);
-  if (settings === null || open.generation === null)
-    throw journalLost(playing.ref, { lacks: 'its turn', store: dependencies.store });
+  const isAgent = isProgram(trajectory);
   const began = performance.now();
-  const { answer, waited_ms } = await askEnvironment(playing, {
-    ...dependencies,
-    share,
-    asked: turnOf(trajectory),
-  });
-  const { token_ids: ids, pictures } = await encode(answer, { playing, dependencies });
-  const limited = limitObservation(ids, {
-    semantics: settings.semantics,
-    max_seq_len: lengthLimit(trajectory),
-    input_tokens: contextLength(trajectory),
-    generated_tokens: open.token_ids.length,
-    finish_reason: open.generation.finish_reason,
-  });
-  const seen = kept(limited.token_ids, pictures);
+  const asked = isAgent ? await verdictOf(playing, dependencies) : turnOf(trajectory);
+  const { answer, waited_ms } =
+    'task' in asked
+      ? await askEnvironment(playing, { ...dependencies, share, asked })
+      : { answer: asked, waited_ms: null };
+  const seen = isAgent ? { token_ids: [] } : await seenOf(answer, { playing, dependencies });
+  const sampled = isAgent ? 0 : openAnswer(trajectory).token_ids.length;
+  const semantics = trajectory.start?.settings.semantics ?? 'standard';
   await playing.journal.append({
     kind: 'observation',
-    turn: trajectory.observations.length,
+    turn: Math.max(0, trajectory.calls.length - 1),
     ...answer,
     ...seen,
-    truncated: answer.truncated || limited.truncated,
-    total_tokens: totalsOf(trajectory).total_tokens + open.token_ids.length + seen.token_ids.length,
+    total_tokens: totalsOf(trajectory).total_tokens + sampled + seen.token_ids.length,
     glance: {
       ...glanceOf(trajectory),
-      total_reward: rewardWith(trajectory, { line: answer, semantics: settings.semantics }),
+      total_reward: withReward(trajectory, answer, semantics).total_reward,
     },
-    step_s: (performance.now() - began - waited_ms) / 1000,
+    step_s: waited_ms === null ? 0 : (performance.now() - began - waited_ms) / 1000,
   });
+}
+
+/** What the policy reads of an answer, and whether that is all. */
+async function seenOf(
+  answer: Answer,
+  { playing, dependencies }: { playing: Playing; dependencies: Dependencies },
+): Promise<Pick<LineOf<'observation'>, 'token_ids' | 'pictures' | 'truncated'>> {
+  const { trajectory } = playing.journal;
+  const { generation, token_ids } = openAnswer(trajectory);
+  const encoded = await encode(answer, { playing, dependencies });
+  const limited = limitObservation(encoded.token_ids, {
+    semantics: trajectory.settings_in_force?.semantics ?? 'standard',
+    max_seq_len: lengthLimit(trajectory),
+    input_tokens: contextLength(trajectory),
+    generated_tokens: token_ids.length,
+    finish_reason: generation?.finish_reason ?? 'stop',
+  });
+  return {
+    ...kept(limited.token_ids, encoded.pictures),
+    truncated: answer.truncated || limited.truncated,
+  };
 }
 
 function turnOf(trajectory: Trajectory): AskedStep {
@@ -106,6 +115,70 @@ function turnOf(trajectory: Trajectory): AskedStep {
     turn: { message_log: log, metadata: trajectory.extra_env_info },
     prompt_length: trajectory.start?.prompt.length ?? 0,
   };
+}
+
+/** Waits for a place at the environment, and asks it. */
+async function askEnvironment(
+  playing: Playing,
+  {
+    environment,
+    known,
+    store,
+    storeId,
+    share,
+    asked: { task, turn, prompt_length },
+  }: Pick<Dependencies, 'environment' | 'known' | 'store' | 'storeId'> & {
+    share: Share;
+    asked: AskedStep;
+  },
+): Promise<{ answer: Answer; waited_ms: number }> {
+  const { ref, signal } = playing;
+  const { trajectory } = playing.journal;
+  const { start } = trajectory;
+  const deployed = environment(task);
+  if (deployed === undefined) {
+    throw new Fault({
+      type: 'EnvironmentRejected',
+      message: unknownTask(task, known),
+    });
+  }
+  const context = {
+    idempotency_key: `${rolloutId(ref)}/${trajectory.observations.length}`,
+    deployment: await storeId(),
+    // A journal has one start, which a restart removes with the rest.
+    play: start?.writer,
+    signal,
+    share,
+    ...(start !== null && !isUpstream(start.settings.semantics) && { prompt_length }),
+  };
+  const ask = async (more: { was_asked?: true } = {}): Promise<Answer> => {
+    const given = await playing.asks({ call: environmentCall(task), moved_at: () => null }, () =>
+      deployed.environment.step(turn, { ...context, ...more }),
+    );
+    const answer = journalled(given, task);
+    const observed = [...trajectory.observations, answer];
+    checkBounds({
+      task,
+      said: observed.map(({ message }) => message?.content ?? ''),
+      when: 'in all observations',
+      metadata: answer.metadata,
+      brought: start?.extra_env_info,
+    });
+    return await shelved(answer, { ref, store });
+  };
+  try {
+    if (trajectory.session.gone !== null)
+      throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
+    const began = performance.now();
+    const who = { sharer: sharerOf(playing), session_id: rolloutId(ref), signal };
+    return await deployed.inPlace(who, async () => {
+      const waited_ms = performance.now() - began;
+      const once = deployed.environment.steps_once === true;
+      return { answer: once ? await stepInSession(playing, ask) : await ask(), waited_ms };
+    });
+  } catch (error) {
+    throw environmentFault(task, { error, signal });
+  }
 }
 
 /**

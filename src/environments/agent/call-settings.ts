@@ -3,7 +3,8 @@ import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../../platform/size.js';
-import type { ProgramRules } from '../environment.js';
+import { Fault } from '../../model/faults.js';
+import type { ExactEnvironment, ProgramRules } from '../environment.js';
 
 /** How the calls of programs are answered, whoever runs them. */
 
@@ -81,3 +82,12 @@ export function callRules(
     },
   };
 }
+
+/** The `step` of an environment whose agent moves by itself, for who asks it all the same. */
+export const answersNoTurn: ExactEnvironment['step'] = () =>
+  Promise.reject(
+    new Fault({
+      type: 'EnvironmentRejected',
+      message: 'an agent plays whole rollouts: it answers no single turn',
+    }),
+  );

@@ -1,12 +1,11 @@
 import path from 'node:path';
-import { Fault } from '../../model/faults.js';
 import { bytesOf } from '../../platform/size.js';
 import { keepSecret } from '../../platform/secrets.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment, Program, ProgramRules } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { defineKind } from '../kind.js';
-import { callRules } from './call-settings.js';
+import { answersNoTurn, callRules } from './call-settings.js';
 import type { Argv } from './command-settings.js';
 import { createCommand } from './command.js';
 import type { Confinement, ConfinementOptions } from '../../sandbox/programs/confinement.js';
@@ -55,10 +54,7 @@ function createAgent(
   return {
     program: { ...programs, rules: rulesOf(settings) },
     health: programs.health,
-    step: () => {
-      const message = 'a program plays whole rollouts: it answers no single turn';
-      return Promise.reject(new Fault({ type: 'EnvironmentRejected', message }));
-    },
+    step: answersNoTurn,
     close,
   };
 }

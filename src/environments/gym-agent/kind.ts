@@ -1,15 +1,14 @@
 import { defineKind } from '../kind.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { AgentSample } from '../../model/agent/sample.js';
-import { Fault } from '../../model/faults.js';
-import { CALL_FIELDS, CALL_LIMITS, callRules } from '../agent/call-settings.js';
+import { answersNoTurn, CALL_FIELDS, CALL_LIMITS, callRules } from '../agent/call-settings.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment } from '../environment.js';
 import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
-import { ShapingFields } from '../../model/agent/shaping-settings.js';
+import { ShapingFields } from '../../model/agent/shaping.js';
 import { BaseUrl } from '../../model/base-url.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
@@ -71,7 +70,7 @@ function createGymAgent(
   settings: GymAgentSettings,
   { answers }: Pick<EnvironmentContext, 'answers'>,
 ): ExactEnvironment {
-  const { serverOf, close, outlives, start, wait, endOf, cut, stop } = createAgents({
+  const { serverOf, close, outlives, start, wait, endOf, stop } = createAgents({
     head_server: settings.head_server,
     agents: settings.agents,
     timeout_ms: toMs(settings.timeout),
@@ -81,7 +80,7 @@ function createGymAgent(
   });
   return {
     program: {
-      ...{ outlives, start, wait, cut, stop, ...(endOf && { endOf }) },
+      ...{ outlives, start, wait, stop, ...(endOf && { endOf }) },
       rules: {
         ...callRules(settings, { verify: null }),
         asks_policy: settings.model_server === 'gateway',
@@ -96,10 +95,7 @@ function createGymAgent(
         if (sample !== undefined) await serverOf(AgentSample.parse(sample).agent, signal);
       },
     },
-    step: () => {
-      const message = 'an agent plays whole rollouts: it answers no single turn';
-      return Promise.reject(new Fault({ type: 'EnvironmentRejected', message }));
-    },
+    step: answersNoTurn,
     close,
   };
 }

@@ -5,7 +5,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { membersOf, objectText } from '../../platform/json/members.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';
 import { onAbort, orAborted } from '../../platform/waits/abort.js';
-import { bareEnd, type Program, type ProgramEnd, type ProgramStart } from '../environment.js';
+import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
 import { neverSent, type HttpCalls } from '../http/call.js';
 import type { AnswerRules } from './answer.js';
 import { endOf, failedBy } from './answer.js';
@@ -38,7 +38,7 @@ export interface RunSettings {
  */
 export function createRuns(
   settings: RunSettings,
-): Pick<Program, 'outlives' | 'start' | 'wait' | 'endOf' | 'cut' | 'stop'> {
+): Pick<Program, 'outlives' | 'start' | 'wait' | 'endOf' | 'stop'> {
   const { answers, rules } = settings;
   /** Aborting `over` cuts a run in progress, and gives the room of its answer back. */
   const runs = new Map<string, { ended: Promise<ProgramEnd>; over: AbortController }>();
@@ -73,11 +73,6 @@ export function createRuns(
       const sample = AgentSample.parse(info);
       const said = { sample, attempt, run_s, rules };
       return endOf(text, { ...said, subject: `${sample.agent} answered`, at: sample.agent });
-    },
-    cut: async (run) => {
-      await stop(run);
-      const tail = 'its run was cut: it went on behind a limit';
-      return bareEnd({ signal: 'SIGKILL', tail });
     },
   };
 }

@@ -1,7 +1,40 @@
 import { z } from 'zod';
 import { strip } from '../../platform/python/text.js';
 import type { Shaping } from '../journal.js';
-import type { RewardPenalties } from './shaping-settings.js';
+import { TokenId } from '../token-id.js';
+import { TokenIds } from '../untrusted.js';
+
+const flag = (what: string) => z.boolean().default(false).describe(`reward 0 if ${what}`);
+
+/** NeMo RL's `reward_penalties`: mistakes that make a reward 0. */
+export const RewardPenalties = z
+  .strictObject({
+    penalize_duplicated_reasoning: flag('an answer repeats the reasoning before it word for word'),
+    penalize_empty_final_answer: flag('the last message is empty, or there is none'),
+    penalize_unwanted_tokens: flag('a call sampled one of `token_ids.unwanted`'),
+    penalize_malformed_think_tag: flag('a call opens a thought, or does not close it once'),
+    token_ids: z
+      .strictObject({
+        unwanted: TokenIds.default([]).describe('ids that no call may sample'),
+        think_open: TokenId.nullable()
+          .default(null)
+          .describe('the id of the tag that opens a thought; null: ids of tags are not counted'),
+        think_close: TokenId.nullable().default(null).describe('the id of the tag that closes it'),
+      })
+      .prefault({})
+      .describe('ids of the model'),
+  })
+  .superRefine((penalties, context) => {
+    const { unwanted, think_open, think_close } = penalties.token_ids;
+    const refuse = (message: string): void => {
+      context.addIssue({ code: 'custom', path: ['token_ids'], message });
+    };
+    if (penalties.penalize_unwanted_tokens && unwanted.length === 0)
+      refuse('expected ids as unwanted, since penalize_unwanted_tokens is true, got none');
+    if ((think_open === null) !== (think_close === null))
+      refuse('expected both think_open and think_close, or neither, got one');
+  });
+export type RewardPenalties = z.infer<typeof RewardPenalties>;
 
 /** The mistakes, each with its switch and with upstream's name of the share of rollouts that have it. */
 export const PENALTIES = {

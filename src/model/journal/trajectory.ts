@@ -15,7 +15,7 @@ import {
   inheritAnswers,
   openAnswer,
 } from './open-answers.js';
-import { addReward } from './reward-sum.js';
+import { withReward } from './reward-sum.js';
 import { applyToSession, noSession, startLife, type Session } from './session.js';
 import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
@@ -209,7 +209,7 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
     if (observations.length > 0 || trajectory.lives.at(-1)?.exit == null) return;
   } else if (!applyTurn(trajectory, line)) return;
   observations.push(line);
-  addReward(trajectory, { line, semantics: start.settings.semantics });
+  Object.assign(trajectory, withReward(trajectory, line, start.settings.semantics));
 }
 
 /** Returns whether the line answers the turn in progress. */

@@ -1,32 +1,16 @@
 import { keptJson } from '../../platform/json/kept.js';
 import { lastResult, type Life } from '../journal/lives.js';
 import type { Trajectory } from '../journal/trajectory.js';
-import type { Row } from './row-columns.js';
 import type { Sequences } from './sequences.js';
 
 const UNTOKENIZED =
   'expected calls of its agent that this policy answered, got none: its own model server did (model_server: own), or nobody was asked';
 
-/** Columns of agents alone; `row-columns.ts` explains them. */
-type CallColumns = Pick<
-  Row,
-  | 'sequences'
-  | 'calls'
-  | 'lives'
-  | 'unanswered'
-  | 'malformed_calls'
-  | 'structured_calls'
-  | 'resampled'
-  | 'program_end'
-  | 'all_tokens'
-  | 'over_span'
-  | 'agent_result'
-  | 'untokenized'
-  | 'reward_shaping'
->;
-
-/** Beside the columns of its main sequence. `made`: null if it has no calls. */
-export function callColumns({ calls, lives }: Trajectory, made: Sequences | null): CallColumns {
+/**
+ * Columns of agents alone, which `row-columns.ts` explains, beside those of its main sequence. `made`: null if it has no
+ * calls.
+ */
+export function callColumns({ calls, lives }: Trajectory, made: Sequences | null) {
   const structured = calls.filter(({ line }) => line.asked.structured !== undefined).length;
   const nothing = { sampled: 0, trained: 0, sequences: 0 };
   return {
@@ -49,20 +33,14 @@ const sequencesIn = ({ all_tokens, sequences: [main, ...others] }: Sequences) =>
 });
 
 /** How the last life ended. */
-function endOf(life: Life | undefined): Pick<Row, 'program_end'> {
+function endOf(life: Life | undefined) {
   if (!life?.exit) return {};
   const { code, signal, tail, submission, said } = life.exit;
   return { program_end: { code, signal, tail, submission, metadata: said?.metadata ?? null } };
 }
 
 /** What an agent of NeMo Gym has answered. */
-function resultColumns({
-  calls,
-  lives,
-}: Pick<Trajectory, 'calls' | 'lives'>): Pick<
-  Row,
-  'agent_result' | 'untokenized' | 'reward_shaping'
-> {
+function resultColumns({ calls, lives }: Pick<Trajectory, 'calls' | 'lives'>) {
   const result = lastResult({ lives });
   if (result === null) return {};
   return {

@@ -1,10 +1,8 @@
-import type { CallMessage, Cause } from '../calls/message.js';
 import { messageOf } from '../calls/message.js';
 import { lengthOf, messagesBeyond, promptBeyond, wholeAnswers } from '../journal/calls.js';
 import { sampledOf } from '../journal/message-log.js';
 import type { Trajectory } from '../journal/trajectory.js';
-import type { LogMessage } from '../sample.js';
-import type { CallRules, Paths, Place, Untrained } from './call-paths.js';
+import type { CallRules, Paths, Place } from './call-paths.js';
 import { chainOf, isWhole, pathsOf, rulesOf } from './call-paths.js';
 import type { Row } from './row-columns.js';
 import { policyVersions, requestsOf } from './runs.js';
@@ -14,44 +12,16 @@ import { policyVersions, requestsOf } from './runs.js';
  * path has beyond those before it. Each sampled token is in exactly one.
  */
 
-export interface Sequence {
-  /** 0: main. */
-  sequence: number;
-  /** The sequence whose ids begin it; null: none. */
-  parent: number | null;
-  /** How many. */
-  fork: number;
-  cause: Cause;
-  train: boolean;
-  /** Why it does not train. */
-  why?: Untrained;
-  /** The calls whose answers stand in it. */
-  calls: number[];
-  /** Beyond the fork. */
-  message_log: SequenceMessage[];
-  assistant_tokens: number;
-  /** Why each of its whole answers ended. */
-  finish_reasons: Row['finish_reasons'];
-  /** Over its generated tokens, and so are the requests. */
-  policy_versions: Row['policy_versions'];
-  segments: Row['segments'];
-  /** An answer has tokens of more versions than the request allows: the agent had read its beginning. */
-  over_span?: true;
-}
+/** Without what is decided from it. `sequence` 0 is main. */
+export type Sequence = Omit<NonNullable<Row['sequences']>[number], 'train_mask'>;
 
-export type SequenceMessage = LogMessage & Omit<CallMessage, 'content'> & { partial?: true };
-
-/** Over all sequences. */
-export interface SequenceTokens {
-  sampled: number;
-  trained: number;
-  sequences: number;
-}
+export type SequenceMessage = Row['message_log'][number];
 
 export interface Sequences {
   /** Main first. */
   sequences: [Sequence, ...Sequence[]];
-  all_tokens: SequenceTokens;
+  /** Over all of them. */
+  all_tokens: NonNullable<Row['all_tokens']>;
   paths: Paths;
 }
 

@@ -9,7 +9,8 @@ import {
 import type { PlayedCall } from '../../../src/model/agent/penalties.js';
 import { placedInfo } from '../../../src/model/agent/placed-row.js';
 import { AgentSample } from '../../../src/model/agent/sample.js';
-import { EffortLevels, RewardPenalties } from '../../../src/model/agent/shaping-settings.js';
+import { EffortLevels } from '../../../src/model/agent/shaping.js';
+import { RewardPenalties } from '../../../src/model/agent/penalties.js';
 import type { JournalLine } from '../../../src/model/journal.js';
 import { outcomeOf } from '../../../src/model/journal/outcome.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';

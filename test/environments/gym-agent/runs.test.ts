@@ -129,12 +129,4 @@ describe('a run in progress', () => {
     assert.equal(await wait(), 'gone');
     await agents.stop('run', signal);
   });
-
-  test('that is cut behind a limit ends with a signal, and without a reward', async (t) => {
-    const { agents, isClosed } = await begun(t);
-    const { exit, reward, result }: ProgramEnd = await agents.cut('run', signal);
-    assert.deepEqual([exit.code, exit.signal, reward, result], [null, 'SIGKILL', null, undefined]);
-    assert.match(exit.tail, /went on behind a limit/);
-    await isClosed();
-  });
 });
