@@ -99,7 +99,7 @@ async function play(
   await life.session.end('over');
   const { calls } = life.journal.trajectory;
   const [{ answer, sampled, line }] = calls as [(typeof calls)[number]];
-  for (const { version_source, policy_version } of sampled!.segments) {
+  for (const { version_source, policy_version } of sampled.segments) {
     assert.notEqual(version_source, 'pending');
     if (given.is_published && !given.fates.includes('other weights'))
       assert.notEqual(policy_version, null);
@@ -120,13 +120,13 @@ async function play(
     : (JSON.parse(text) as { choices: { message: { content: string } }[] }).choices[0]!.message
         .content;
   assert.equal(said, answer!.content);
-  const { finish_reason, stop_reason } = sampled!.generation!;
-  const all = String.fromCodePoint(...sampled!.token_ids);
+  const { finish_reason, stop_reason } = sampled.generation!;
+  const all = String.fromCodePoint(...sampled.token_ids);
   const shown = finish_reason === 'stop' && stop_reason === null ? all.slice(0, -1) : all;
   const at = stops.length === 0 ? -1 : shown.indexOf(';');
   const cut = at === -1 ? shown : shown.slice(0, at);
   assert.equal(saidIn(cut, { ...CALLS, turn: 0 }).content, answer!.content);
-  assert.equal(idsOf(calls, 0).length, line.prompt_ids.length + sampled!.token_ids.length);
+  assert.equal(idsOf(calls, 0).length, line.prompt_ids.length + sampled.token_ids.length);
   return reads.length - whole.length;
 }
 

@@ -47,9 +47,9 @@ const rest = (letter: string): ScriptedReply => ({
 /** For each call, the runs of its tokens by the letter that they are and by their label. */
 const labelled = ({ journal: { trajectory } }: Life): string[] =>
   trajectory.calls.map(({ sampled }) =>
-    (sampled?.segments ?? [])
+    sampled.segments
       .map(({ start, end, policy_version }) => {
-        const letters = String.fromCodePoint(...(sampled?.token_ids.slice(start, end) ?? []));
+        const letters = String.fromCodePoint(...sampled.token_ids.slice(start, end));
         return `${[...new Set(letters.replace('¶', ''))].join('')}: ${policy_version}`;
       })
       .join(', '),

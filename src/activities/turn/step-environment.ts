@@ -80,7 +80,7 @@ async function observe(
     total_tokens: totalsOf(trajectory).total_tokens + sampled + seen.token_ids.length,
     glance: {
       ...glanceOf(trajectory),
-      total_reward: withReward(trajectory, answer, semantics).total_reward,
+      total_reward: withReward(trajectory, { line: answer, semantics }).total_reward,
     },
     step_s: waited_ms === null ? 0 : (performance.now() - began - waited_ms) / 1000,
   });

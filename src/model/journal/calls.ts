@@ -62,8 +62,8 @@ export const beginTurn = (
     writer,
     at,
     prompt_ids,
-    sampled = nothingSampled(),
-  }: Pick<LineOf<'call'>, 'writer' | 'at' | 'prompt_ids'> & { sampled?: Sampled },
+    sampled,
+  }: Pick<LineOf<'call'>, 'writer' | 'at' | 'prompt_ids'> & { sampled?: Sampled | undefined },
 ): void => {
   const turn = calls.length;
   const line = {
@@ -72,14 +72,13 @@ export const beginTurn = (
     ...(turn === 0 ? { parent: null, cause: 'first' as const } : { parent: turn - 1 }),
     ...{ life: 0, key: '', stream: false, system: null, tools: null, news: [], asked: {} },
   };
-  beginCall(calls, line, sampled);
+  beginCall(calls, { line, sampled });
 };
 
 /** A call that does not fit those before it is ignored, as every such line. */
 export function beginCall(
   calls: JournalCall[],
-  line: LineOf<'call'>,
-  sampled = nothingSampled(),
+  { line, sampled = nothingSampled() }: { line: LineOf<'call'>; sampled?: Sampled | undefined },
 ): void {
   if (line.turn !== calls.length) return;
   if (line.parent !== null && line.parent >= calls.length) return;

@@ -52,7 +52,7 @@ export function applyToLives(folded: Calls & Lives, line: LifeLine): void {
       if (!materials.has(line.hash)) materials.set(line.hash, line);
       break;
     case 'call':
-      if (isOf(line)) beginCall(calls, line);
+      if (isOf(line)) beginCall(calls, { line });
       break;
     case 'answer':
       if (completeCall(folded, { turn: line.turn, answer: line }) && life) life.refusal = null;

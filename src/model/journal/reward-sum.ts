@@ -13,8 +13,10 @@ export interface RewardSums {
  */
 export function withReward(
   before: RewardSums,
-  line: Pick<LineOf<'observation'>, 'reward' | 'rewards'>,
-  semantics: Semantics,
+  {
+    line,
+    semantics,
+  }: { line: Pick<LineOf<'observation'>, 'reward' | 'rewards'>; semantics: Semantics },
 ): RewardSums {
   const round = isUpstream(semantics) ? Math.fround : (value: number): number => value;
   const plus = (sum: number, value: number): number =>

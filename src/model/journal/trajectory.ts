@@ -190,7 +190,7 @@ function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   const [begun] = trajectory.calls.splice(0);
   if (isProgram(trajectory)) return;
   const prompt_ids = start.prompt.flatMap(({ token_ids }) => token_ids);
-  beginTurn(trajectory, { ...start, prompt_ids, ...(begun && { sampled: begun.sampled }) });
+  beginTurn(trajectory, { ...start, prompt_ids, sampled: begun?.sampled });
 }
 
 /** Turns that were played in a lost session are wasted. */
@@ -205,11 +205,12 @@ function dropLife(trajectory: Trajectory): void {
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { start, observations } = trajectory;
   if (start === null) return;
+  const { semantics } = start.settings;
   if (isProgram(trajectory)) {
     if (observations.length > 0 || trajectory.lives.at(-1)?.exit == null) return;
   } else if (!applyTurn(trajectory, line)) return;
   observations.push(line);
-  Object.assign(trajectory, withReward(trajectory, line, start.settings.semantics));
+  Object.assign(trajectory, withReward(trajectory, { line, semantics }));
 }
 
 /** Returns whether the line answers the turn in progress. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import type { ProgramEnd, ProgramStart } from '../../../src/environments/environment.js';
+import type { ProgramStart } from '../../../src/environments/environment.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { eventually } from '../../../lab/bed/waiting.js';
 import { endedRun } from '../../fakes/ended-run.js';
