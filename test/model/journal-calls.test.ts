@@ -139,7 +139,7 @@ describe('the calls of a journal', () => {
       a.exit(),
     ];
     const whole = foldOf(lines);
-    for (let length = 0; length <= lines.length; length++) {
+    for (let { length } = begin; length <= lines.length; length++) {
       const { calls } = foldOf(lines.slice(0, length));
       for (const [turn] of calls.entries())
         assert.deepEqual(promptOf(calls, turn), promptOf(whole.calls, turn));
