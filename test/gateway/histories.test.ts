@@ -8,7 +8,6 @@ import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { messageOf } from '../../src/model/calls/message.js';
 import { idsOf } from '../../src/model/journal/calls.js';
-import { openAnswer } from '../../src/model/journal/open-answers.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import type { Sequence } from '../../src/model/results/sequences.js';
@@ -147,8 +146,7 @@ function checkSequences(trajectory: Trajectory, truths: readonly Truth[]): void 
     return;
   }
   const { sequences, all_tokens } = made;
-  const tokensOf = (turn: number): number[] =>
-    calls[turn]?.sampled?.token_ids ?? openAnswer(trajectory, turn).token_ids;
+  const tokensOf = (turn: number): number[] => calls[turn]?.sampled.token_ids ?? [];
   const seen = new Map<number, Sequence>();
   let trained = 0;
   for (const sequence of sequences) {

@@ -10,6 +10,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Giving } from '../../src/gateway/deliver/stream.js';
 import { give } from '../../src/gateway/deliver/stream.js';
+import { nothingSampled } from '../../src/model/journal/open-answers.js';
 import { CHAT } from '../../src/gateway/dialects/chat/chat.js';
 import { newCall } from '../../src/gateway/play/played-call.js';
 import type { Telling } from '../../src/gateway/deliver/telling.js';
@@ -32,7 +33,9 @@ async function giving(
   const call = newCall({ key: 'key', request: null, turn: 0, is_known: true, is_delivered: false });
   const answer = { content: LONG.repeat(16), tool_calls: [], malformed: 0 };
   const line = { at: 0, asked: {} };
-  const calls = [{ line, prompt_length: 1, sampled: null, answer: stream ? null : answer }];
+  const calls = [
+    { line, prompt_length: 1, sampled: nothingSampled(), answer: stream ? null : answer },
+  ];
   call.telling = {
     reading: () => ({ reasoning: '', content: LONG, calls: [], ended: false }),
   } as unknown as Telling;
