@@ -75,7 +75,7 @@ export function createWorld({ history }: { history: 'append' | 'template' }): Wo
     assert.ok(read !== null, `expected a line that reads back, got ${lineText(line)}`);
     lines.push(read);
     applyLine(trajectory, read);
-    tree.grow(trajectory.calls);
+    if (trajectory.lives.length > 0) tree.grow(trajectory.calls);
   };
   const append = (entry: Entry): void => {
     put({ ...entry, writer: by().claim().writer, at: lines.length });
