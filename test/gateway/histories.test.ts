@@ -298,6 +298,7 @@ function checkBeginnings({ lines, truths, fold, tree }: World): void {
   const growing = emptyTrajectory();
   for (const [k, line] of lines.entries()) {
     applyLine(growing, line);
+    if (growing.lives.length === 0) continue;
     if (line.kind === 'answer' || line.kind === 'served' || k % 7 === 0)
       checkSequences(growing, truths);
   }
