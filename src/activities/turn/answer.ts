@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { EnvironmentMessage, TurnAnswer } from '../../environments/environment.js';
-import { rejected } from '../../environments/rejections.js';
 import { type Content, sizeOf } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
@@ -35,8 +34,11 @@ export type Answer = Pick<
 /** The answer as the journal takes it. What no row can have is a fault that names the field, never a reward. */
 export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answer {
   const { observation, terminated, truncated = false, answer = null } = given;
-  const rejection = (problems: Problem[]): Fault =>
-    rejected({ subject: `environment ${task} answered`, problems });
+  const rejection = (problems: Problem[]): Fault => {
+    const said = problems.slice(0, 5).map(({ where, what }) => `${where}: ${what}`);
+    const message = `environment ${task} answered: ${said.join('; ')}`;
+    return new Fault({ type: 'EnvironmentRejected', message });
+  };
   if (observation === null && !terminated && !truncated) {
     const what = 'expected a message of a turn that ends nothing, got null';
     throw rejection([{ where: 'observation', what }]);
