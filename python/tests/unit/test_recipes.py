@@ -1,11 +1,10 @@
-"""The recipes of docs/trainers.md: what they make of a row is what ``to_arrays`` says of it, and they lose nothing of it
+"""The recipes of examples/recipes: what they make of a row is what ``to_arrays`` says of it, and they lose nothing of it
 without a word: masks, ``loss_multiplier``, an agent's sequences, missing logprobs.
 """
 
 import asyncio
 import copy
 import enum
-import re
 import sys
 import unittest
 from pathlib import Path
@@ -17,16 +16,11 @@ import test_sequences
 import two_turns
 from durable_rollouts import to_arrays
 
-PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "recipes"))
 
-
-def recipe(heading):
-    """The names of its code."""
-    section = PAGE.read_text().partition(f"\n### {heading}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
-    [code] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    names = {}
-    exec(compile(code, f"{PAGE.name} {heading}", "exec"), names)
-    return SimpleNamespace(**{name: value for name, value in names.items() if not name.startswith("__")})
+import for_nemo_rl  # noqa: E402
+import for_skyrl  # noqa: E402
+import for_slime  # noqa: E402
 
 
 def row(**change):
@@ -100,7 +94,7 @@ class Recipes(unittest.TestCase):
             self.skyrl([UNSAID])
 
     def test_skyrl_gets_no_rows_of_a_distribution_that_its_loss_does_not_have(self):
-        made = recipe("SkyRL").DurableGenerator
+        made = for_skyrl.DurableGenerator
         made(None, "run", "math", 0.7, generation={"temperature": 0.7})
         for temperature, generation, setting in ((0.7, {}, "temperature"), (1.0, {"top_p": 0.9}, "generation.top_p")):
             with self.assertRaisesRegex(ValueError, f"^{setting}: expected"):
@@ -114,7 +108,7 @@ class Recipes(unittest.TestCase):
                 asked[id] = (sample, settings)
                 return rows[len(asked) - 1]
 
-        generator = recipe("SkyRL").DurableGenerator(Client(), "run", "math", max_seq_len=9)
+        generator = for_skyrl.DurableGenerator(Client(), "run", "math", max_seq_len=9)
         ids = [SimpleNamespace(to_string=lambda k=k: f"i_{k}") for k in range(len(rows))]
         given = {
             "prompts": [[{"role": "user", "content": "q"}]] * len(rows),
@@ -139,34 +133,32 @@ class Recipes(unittest.TestCase):
 
     def test_slime_gets_a_sample_for_each_rollout(self):
         for at, one in enumerate(ROWS):
-            [sample] = recipe("slime").samples_of(slime_sample(index=7), one)
+            [sample] = for_slime.samples_of(slime_sample(index=7), one)
             status = Status.TRUNCATED if one["truncated"] else Status.COMPLETED
             self.assertEqual((sample.reward, sample.response, sample.status, sample.rollout_id), (0.5, "b", status, 7))
             self.assert_slime(sample, self.arrays, at)
 
     def test_slime_gets_all_sequences_of_an_agent_as_samples_of_one_rollout(self):
-        found = recipe("slime").samples_of(slime_sample(index=7), branched())
+        found = for_slime.samples_of(slime_sample(index=7), branched())
         self.assertEqual([(one.rollout_id, one.reward) for one in found], [(7, 1.0)] * 3)
         arrays = to_arrays([branched()])
         for at, sample in enumerate(found):
             self.assert_slime(sample, arrays, at)
 
     def test_slime_counts_a_rollout_of_several_samples_once_in_its_group(self):
-        names = recipe("slime")
         place = [(0, 0, branched(0, 1.0)), (1, 0, row(total_reward=0.0)), (2, 1, row(total_reward=5.0)), (3, 1, row(total_reward=5.0))]
-        samples = [one for index, group, played in place for one in names.samples_of(slime_sample(index, group), played)]
-        raw, worth = names.rewards(SimpleNamespace(), samples)
+        samples = [one for index, group, played in place for one in for_slime.samples_of(slime_sample(index, group), played)]
+        raw, worth = for_slime.rewards(SimpleNamespace(), samples)
         self.assertEqual(raw, [1.0, 1.0, 1.0, 0.0, 5.0, 5.0])
         spread = np.std([1.0, 0.0], ddof=1) + 1e-6
         np.testing.assert_allclose(worth, [*[0.5 / spread] * 3, -0.5 / spread, 0, 0])
 
     def test_slime_is_told_where_its_own_mean_would_be_of_the_whole_step(self):
-        names = recipe("slime")
-        for path, rows in ((None, [row(), branched()]), ("recipe.rewards", [row(), branched()]), (None, [row(), row()])):
-            found = self.slime_plays(names, rows, path)
+        for path, rows in ((None, [row(), branched()]), ("for_slime.rewards", [row(), branched()]), (None, [row(), row()])):
+            found = self.slime_plays(rows, path)
             self.assertEqual(found, "refused" if path is None and rows[1] != row() else [[1, 1 if rows[1] == row() else 3]])
 
-    def slime_plays(self, names, rows, path):
+    def slime_plays(self, rows, path):
         """How many samples each rollout of each group is."""
 
         class Client:
@@ -183,15 +175,15 @@ class Recipes(unittest.TestCase):
         args = SimpleNamespace(rollout_batch_size=1, rollout_temperature=0.8, custom_reward_post_process_path=path)
         with mock.patch("durable_rollouts.aio.Client.connect", connect):
             try:
-                groups = names.generate_rollout(args, 3, SimpleNamespace(get_samples=lambda count: [group]))
+                groups = for_slime.generate_rollout(args, 3, SimpleNamespace(get_samples=lambda count: [group]))
             except AssertionError as error:
-                self.assertRegex(str(error), "^--custom-reward-post-process-path: expected recipe.rewards")
+                self.assertRegex(str(error), "^--custom-reward-post-process-path: expected for_slime.rewards")
                 return "refused"
         return [[len(rollout) for rollout in rollouts] for rollouts in groups]
 
     def test_slime_gets_no_row_that_lacks_logprobs(self):
         with self.assertRaisesRegex(ValueError, r"^b/0-0: expected a logprob of each sampled token, got none \(include_logprobs\)$"):
-            recipe("slime").samples_of(slime_sample(), UNSAID)
+            for_slime.samples_of(slime_sample(), UNSAID)
 
     def assert_slime(self, sample, arrays, at):
         before = len(sample.tokens) - sample.response_length
@@ -205,7 +197,7 @@ class Recipes(unittest.TestCase):
 
     def test_slime_is_not_evaluated_by_it(self):
         with self.assertRaisesRegex(AssertionError, "^--eval-function-path: expected another function"):
-            recipe("slime").generate_rollout(None, 3, None, evaluation=True)
+            for_slime.generate_rollout(None, 3, None, evaluation=True)
 
     def test_nemo_rl_gets_messages_and_columns_as_tensors_in_a_batch_of_its_own_kind(self):
         given = self.batch(len(ROWS), stop_strings=[["#"], None, None, None])
@@ -266,7 +258,7 @@ class Recipes(unittest.TestCase):
         client = SimpleNamespace(start_batch=lambda request, id: asked.append((request, id)) or result)
         torch = SimpleNamespace(tensor=np.array, float32=np.float32, bool=np.bool_, int64=np.int64)
         with mock.patch.dict(sys.modules, {"torch": torch}):
-            columns, metrics = recipe("NeMo RL").run_durable_rollout(client, given, "run-4", **settings)
+            columns, metrics = for_nemo_rl.run_durable_rollout(client, given, "run-4", **settings)
         return asked, columns, metrics
 
 
