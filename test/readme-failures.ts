@@ -6,42 +6,38 @@ const of = (...rows: string[]): Tests => rows.flatMap((row) => FAILURES[row] ?? 
 
 const death = (victim: string): Tests => Object.values(DEATHS[victim] ?? {}).flat();
 
-/** By what fails, as the table of README.md has it. */
+/** By what dies, as the table of README.md has it. */
 export const README_FAILURES: Record<string, Tests> = {
-  'a worker, the Temporal server or an engine dies': [
+  'a worker, the Temporal server or an engine': [
     ...death('A worker, by `kill -9`'),
     ...death('The Temporal server'),
     ...death('An engine, or one of its replicas'),
   ],
-  'the whole machine loses power, and its disk survives': [
+  'the trainer or its script': death('A client or trainer'),
+  'the whole machine, its disk survives': [
     ...of('the machine loses power'),
     `${STORE}/postgres-faults.test.ts › is refused commits that may be lost`,
     `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
   ],
-  "Temporal's database is lost": [
+  "Temporal's database": [
     `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
-  "an environment's server dies or is away": [
+  "an environment's server": [
     ...of("environment away, busy, late (408, 429, 5xx but a step's 500)"),
+    ...of('environment raises an exception (500)'),
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
-  ],
-  "a code interpreter or a session of NeMo Gym is lost, or an agent's run fails": [
-    `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
-    ...of('an interpreter that cannot be rebuilt as it was'),
-    ...death("An environment's service, or an agent of NeMo Gym"),
-    ...of("an agent's run: 5xx, cut, late"),
-  ],
-  'an environment raises an exception, or crashes in a call': of(
-    'environment raises an exception (500)',
-  ),
-  'an environment hangs': [
     `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
     `${ENVIRONMENTS}/module-process.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
     `${ENVIRONMENTS}/python-siblings.test.ts › that takes one call at a time: it fails before the worker gives up, and the others go through`,
     `${ENVIRONMENTS}/python-siblings.test.ts › a call that gave up before its turn says what it waited for, and is never run`,
   ],
-  'an engine or environment refuses, or breaks the protocol': of(
-    ...['engine refuses', 'reply without logprobs, with another prompt, …'],
-    'environment refuses (other 4xx), or its answer is malformed',
-  ),
+  'a code interpreter': [
+    `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
+    ...of('an interpreter that cannot be rebuilt as it was'),
+  ],
+  "an agent's program": [
+    ...of('a program that fails by itself'),
+    ...death("An environment's service, or an agent of NeMo Gym"),
+    ...of("an agent's run: 5xx, cut, late"),
+  ],
 };

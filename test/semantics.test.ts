@@ -1,7 +1,8 @@
 /**
  * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what it says of
  * processes that die sentence by sentence, each row of its table of failures and of README.md's, each feature of
- * docs/nemo.md, and what keeps wrong data out of training. It fails for a promise without a test, and for a test that was deleted or renamed.
+ * docs/nemo.md, and what keeps wrong data out of training. It fails for a promise without a test, and for a test that was
+ * deleted or renamed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -109,7 +110,8 @@ for (const [page, failures] of [
   ['README.md', README_FAILURES],
 ] as const)
   describe(`what fails is answered as ${page} says`, () => {
-    const [, table = ''] = /^## When something fails\n+((?:\|.*\n)+)/m.exec(read(page)) ?? [];
+    const [, table = ''] =
+      /^## When something (?:fails|dies)\n+((?:\|.*\n)+)/m.exec(read(page)) ?? [];
     const rows = table
       .split('\n')
       .slice(2)
