@@ -24,7 +24,6 @@ const MEASURED = 'what was measured';
 const SHOWN: Shown[] = [
   { page: 'ARCHITECTURE.md', has: 'flowchart LR', why: 'a drawing' },
   { page: 'ARCHITECTURE.md', has: 'sequenceDiagram', why: 'a drawing' },
-  { page: 'CONTRIBUTING.md', has: 'journal: sync before', why: 'messages of commits' },
   { page: 'ARCHITECTURE.md', has: 'src/workflows/ ', why: 'a map; pages.test.ts checks its paths' },
   { page: 'README.md', has: 'flowchart LR', why: 'a drawing' },
   { page: 'lab/bench/TABLES.md', has: 'FAIL  64 at once', why: MEASURED },

@@ -1,0 +1,90 @@
+/**
+ * Pages stay short: each has at most 1,000 words or its bound below, and all of them together have one. CONTRIBUTING.md
+ * ("How a page grows") says what to do about a page that is full.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { test } from 'node:test';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { pagesOf, readRepository } from './checks/repository.js';
+import { wordsIn } from './checks/words.js';
+
+const MOST = 1000;
+const MOST_TOGETHER = 74_000;
+/** Programs write the whole page. */
+const WRITTEN = new Set(['lab/bench/TABLES.md']);
+
+interface Bound {
+  words: number;
+  why: string;
+}
+
+const GUIDE = 'a whole way of using it, from an example to its details';
+const MEASURED = 'figures, and how to measure them again';
+
+const BOUNDS: Record<string, Bound> = {
+  'ARCHITECTURE.md': { words: 6150, why: 'each death and each failure, with its file' },
+  'CONTRIBUTING.md': { words: 1500, why: 'the dependencies, and why' },
+  'docs/agents.md': { words: 2850, why: GUIDE },
+  'docs/batches.md': { words: 4000, why: GUIDE },
+  'docs/deployment.md': { words: 3400, why: GUIDE },
+  'docs/engines.md': { words: 3050, why: GUIDE },
+  'docs/environment-kinds.md': { words: 4500, why: 'thirteen kinds' },
+  'docs/environments.md': { words: 1450, why: GUIDE },
+  'docs/metrics.md': { words: 1400, why: GUIDE },
+  'docs/nemo.md': { words: 2500, why: 'a row for each name of NeMo RL and NeMo Gym' },
+  'docs/python-environments.md': { words: 3050, why: GUIDE },
+  'docs/sandbox.md': { words: 1400, why: GUIDE },
+  'docs/stream.md': { words: 1350, why: GUIDE },
+  'docs/trainers.md': { words: 3950, why: 'a recipe for each trainer' },
+  'docs/training-data.md': { words: 2500, why: 'what a row says decides what trains' },
+  'docs/weights.md': { words: 3200, why: GUIDE },
+  'examples/learning/README.md': { words: 1400, why: MEASURED },
+  'gym/README.md': { words: 2900, why: GUIDE },
+  'lab/bench/README.md': { words: 1550, why: MEASURED },
+  'lab/chaos/README.md': { words: 1700, why: MEASURED },
+  'python/README.md': { words: 1150, why: GUIDE },
+  'src/gateway/README.md': { words: 1550, why: 'one request, from its socket to its delivery' },
+  'src/workflows/README.md': { words: 1450, why: GUIDE },
+  'test/interop/README.md': { words: 3050, why: 'how to get each program on a CPU' },
+};
+
+const pages = pagesOf(await readRepository(PROJECT_ROOT)).filter((page) => !WRITTEN.has(page));
+const counts = await Promise.all(
+  pages.map(async (page) => ({
+    page,
+    words: wordsIn(await readFile(path.join(PROJECT_ROOT, page), 'utf8')),
+  })),
+);
+
+test('parts that programs write do not count, and all else does', () => {
+  const written = [
+    '<!-- plan -->',
+    'one two',
+    '<!-- /plan -->',
+    '<!-- fields of schemas/row.json -->',
+    'three',
+    '<!-- end of fields -->',
+  ];
+  assert.equal(wordsIn(written.join('\n')), 0);
+  assert.equal(wordsIn(`# One\n\n${written.join('\n')}\n\n| two |`), 5);
+});
+
+for (const { page, words } of counts)
+  test(`${page} is as short as it may be`, () => {
+    const most = BOUNDS[page]?.words ?? MOST;
+    assert.ok(words <= most, `expected at most ${most} words, got ${words}`);
+  });
+
+test('all pages together are', () => {
+  const words = counts.reduce((sum, page) => sum + page.words, 0);
+  assert.ok(words <= MOST_TOGETHER, `expected at most ${MOST_TOGETHER} words, got ${words}`);
+});
+
+test('each bound is of a page that is there', () => {
+  assert.deepEqual(
+    Object.keys(BOUNDS).filter((page) => !pages.includes(page)),
+    [],
+  );
+});
