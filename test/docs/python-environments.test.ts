@@ -3,15 +3,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { asLines, codeIn, pageOf, sectionOf, tableOf } from './checks/page.js';
-import { keysOf, wrongDefaults } from './checks/tables.js';
 
 const FILE = 'docs/python-environments.md';
 const read = (file: string): Promise<string> => readFile(path.join(PROJECT_ROOT, file), 'utf8');
 const page = pageOf(FILE, await read(FILE));
-const http = EnvironmentSettings.options.find((option) => option.shape.kind.value === 'http');
 
 /** The rows of the table that has this first cell in its heading, within a section. */
 function tableBelow(heading: string, column: string): { names: string[]; cells: string[] }[] {
@@ -92,16 +89,6 @@ describe('the page of Python’s environments has', () => {
       const said = rows.find(({ names }) => names[0] === name)?.cells[1] ?? '';
       if (said !== 'none') assert.equal(said.replaceAll('`', ''), fallback, name);
     }
-  });
-
-  test('the keys of temporal.yaml, with the defaults of their schema', () => {
-    assert.ok(http !== undefined);
-    const heading = 'Serve it on another host';
-    assert.deepEqual(namesBelow(heading, 'key'), keysOf(http).sort());
-    const wrong = tableBelow(heading, 'key').flatMap(({ names, cells }) =>
-      wrongDefaults(names, { cell: cells[1] ?? '', schema: http }),
-    );
-    assert.deepEqual(wrong, []);
   });
 
   test('the faults of the reference, each with an exception', () => {

@@ -60,7 +60,7 @@ export function defaultProblems(
 }
 
 /** Several names have as many values, with commas between them. */
-export function wrongDefaults(
+function wrongDefaults(
   names: readonly string[],
   { cell, schema }: { cell: string; schema: z.ZodType },
 ): string[] {
