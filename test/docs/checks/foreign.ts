@@ -7,7 +7,7 @@ export const FOREIGN_FILES: ReadonlySet<string> = new Set([
 
 export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
   // vLLM's.
-  ...['--stream-interval', '--tokenizer-mode'],
+  '--stream-interval',
   // slime's.
   ...['--rollout-function-path', '--rollout-top-p'],
 ]);
@@ -15,12 +15,10 @@ export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   // Of trainers (docs/weights.md, docs/trainers.md).
   ...['max_completion_length', 'steps_per_generation', 'num_iterations', 'val_kwargs'],
-  ...['BasePPOExp', 'get_generator', 'TrajectoryID', 'batch_metadata', 'generate_rollout'],
+  ...['BasePPOExp', 'get_generator', 'generate_rollout'],
   ...['step_wise_trajectories', 'apply_overlong_filtering', 'zero_reward_on_non_stop'],
   ...['policy_generation', 'input_batch', 'nemo_rl'],
-  ...['in_flight_weight_updates', 'recompute_kv_cache_after_weight_updates'],
-  ...['param_version_start', 'param_version_end', 'clear_kv_cache_on_weight_sync', 'weight_dir'],
-  ...['start_weight_update', 'update_weights', 'finish_weight_update', 'weight_sync_steps'],
+  ...['start_weight_update', 'update_weights', 'finish_weight_update'],
   // Of vLLM and of Ray, as their messages say them (test/interop/README.md).
   ...['sample_tokens', 'max_num_batched_tokens', 'dashboard_agent_listen_port'],
   // Of NeMo RL and NeMo Gym (docs/nemo.md).
