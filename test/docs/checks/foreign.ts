@@ -2,7 +2,7 @@
 
 export const FOREIGN_FILES: ReadonlySet<string> = new Set([
   // NeMo RL's, NeMo Gym's and trl's.
-  ...['sliding_puzzle.py', 'prepare.py', 'env.yaml', 'qwen3_training.jinja'],
+  ...['sliding_puzzle.py', 'env.yaml', 'qwen3_training.jinja'],
 ]);
 
 export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
@@ -19,8 +19,8 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   ...['step_wise_trajectories', 'apply_overlong_filtering', 'zero_reward_on_non_stop'],
   ...['policy_generation', 'input_batch', 'nemo_rl'],
   ...['start_weight_update', 'update_weights', 'finish_weight_update'],
-  // Of vLLM and of Ray, as their messages say them (test/interop/README.md).
-  ...['sample_tokens', 'max_num_batched_tokens', 'dashboard_agent_listen_port'],
+  // Of vLLM, as its messages say them (test/interop/README.md).
+  ...['sample_tokens', 'max_num_batched_tokens'],
   // Of NeMo RL and NeMo Gym (docs/nemo.md).
   ...['run_multi_turn_rollout', 'run_async_multi_turn_rollout', 'run_sample_multi_turn_rollout'],
   ...[
