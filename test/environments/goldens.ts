@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Recorded runs of upstream's environments: see the README of each folder in `test/goldens`. */
+/** Recorded runs of upstream's environments: see `test/goldens/README.md`. */
 const GOLDENS = new URL('../goldens/', import.meta.url);
 
 /** Every recording of a folder whose name begins so, by name; at least one. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { END_OF_SEQUENCE, FIRST_CHARACTER, encode, visibleText } from './characters.js';
 
 /**
- * The scripts of a policy and its environment, in the format of the recorded cases (`test/goldens/rollouts/README.md`).
+ * The scripts of a policy and its environment, in the format of the recorded cases (`test/goldens/README.md`).
  * Strict: a field that the servers do not play is an error.
  */
 

@@ -9,7 +9,7 @@ import { stepEach } from '../../fakes/environment-steps.js';
 import { stepOnce } from '../step-once.js';
 import { skip } from './grader-fixture.js';
 
-/** Recorded runs of upstream's code with math-verify 0.9.0: see `test/goldens/math/README.md`. Scores are exact. */
+/** Recorded runs of upstream's code with math-verify 0.9.0: see `test/goldens/README.md`. Scores are exact. */
 const FOLDER = new URL('../../goldens/math/', import.meta.url);
 const namesOf = (prefix: string): string[] =>
   readdirSync(FOLDER).filter((name) => name.startsWith(prefix));

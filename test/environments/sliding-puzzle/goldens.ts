@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
 import type { GameState } from '../../../src/environments/sliding-puzzle/board.js';
 
-/** Recorded runs of upstream's code: see `test/goldens/puzzle/README.md`. */
+/** Recorded runs of upstream's code: see `test/goldens/README.md`. */
 const FOLDER = new URL('../../goldens/puzzle/', import.meta.url);
 
 export function readGolden(name: string): unknown {

@@ -10,7 +10,7 @@ import { stepEach } from '../../fakes/environment-steps.js';
 import { skip as noGrader } from '../math/grader-fixture.js';
 import { isNear, stepOnce } from '../step-once.js';
 
-/** Recorded runs of upstream's code: see `test/goldens/vlm/README.md`. */
+/** Recorded runs of upstream's code: see `test/goldens/README.md`. */
 const FOLDER = new URL('../../goldens/vlm/', import.meta.url);
 
 interface Case {
