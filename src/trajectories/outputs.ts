@@ -7,7 +7,7 @@ export function namedOutputs(name: string, raw: Omit<Outputs, 'exportRollouts'>)
   const part = ({ first, last }: { first: number; last: number }): string =>
     `rows ${first} to ${last} of ${name}`;
   const readRollouts = (): AsyncGenerator<string> =>
-    storingEach(`reading the rollouts of ${name}`, () => raw.readRollouts());
+    storingEach(`reading rollouts.jsonl of ${name}`, () => raw.readRollouts());
   return {
     files: raw.files,
     isClosed: (rows) => storing(part(rows), () => raw.isClosed(rows)),

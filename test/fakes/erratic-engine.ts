@@ -51,7 +51,9 @@ export function erraticEngine({
   const change = (state: 'current' | 'updating'): void => {
     const before = records.at(-1) ?? firstRecord([replica]);
     const version = Number(label);
-    records.push({ ...withReplica(before, { replica, state, version }), epoch: records.length });
+    const paused_until = state === 'updating' ? Number.MAX_SAFE_INTEGER : null;
+    const after = withReplica(before, { replica, state, version, paused_until });
+    records.push({ ...after, epoch: records.length });
   };
   if (is_published) change('current');
   const policy: PolicyReading = {
