@@ -120,7 +120,7 @@ test('every metric that docs/metrics.md explains is one that the code computes',
   // The others are written in the code as they are here.
   const isWritten = (name: string): boolean =>
     [`'${name}'`, `\`${name}\``, `${name}:`].some((text) => code.includes(text));
-  const table = tableOf(sectionOf(pageOf('docs/metrics.md', page), 'Metrics'));
+  const table = tableOf(sectionOf(pageOf('docs/metrics.md', page), 'By name'));
   const names = table.flatMap(({ cells }) => namesOf(cells[0] ?? ''));
   assert.ok(names.length > 60, `${names.length} names`);
   assert.deepEqual(
