@@ -14,246 +14,226 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${STORE}/journal-file.test.ts › begins with a newline, so that a torn tail costs only itself`,
       `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
     ],
-    'It breaks off; its tokens of the last 250 ms, fewer than 64, are lost.': [
+    'Streams break off, and their last 250 ms, fewer than 64 tokens, are lost.': [
       `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
       `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
-    'A worker of its machine sees within 2 s that its process has ended (10 s if it never reported), others within 10 s that it reports no more.':
-      [
-        'test/workers/deaths/keep.test.ts › are run again where it died before its first report',
-        'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
-        'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
-        'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
-      ],
-    "Who sees it fails the dead one's activities: their next attempts start within a second, with what heartbeats kept.":
+    'Workers see the death within 10 s, on the same machine mostly within 2 s.': [
+      'test/workers/deaths/keep.test.ts › are run again where it died before its first report',
+      'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
+      'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
+      'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
+    ],
+    'They fail its activities, whose next attempts start within a second, with what heartbeats kept.':
       [
         'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
         `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
         `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
       ],
-    'Where nobody sees it, its heartbeats stop; after `heartbeat_timeout` another worker gets its next attempt.':
-      [
-        'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
-        `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
-      ],
-    'Its workflow is replayed from its history by any worker.': [
-      `${LONG}/history.test.ts › fresh histories of every workflow type replay`,
+    'Without another worker, the next attempts start after `heartbeat_timeout`.': [
+      'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
+      `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
     ],
-    'The attempt appends its claim, reads what stands before it, and asks for nothing that is there.':
+    'Any worker replays the workflow; the attempt claims the journal, reads it, and asks for nothing that is there.':
       [
+        `${LONG}/history.test.ts › fresh histories of every workflow type replay`,
         `${STORE}/journal.test.ts › inherits the journal, and what it appends is folded in`,
         `${ACTIVITIES}/open-rollout.test.ts › continues from the journal where an attempt died, and samples nothing again`,
         `${ACTIVITIES}/generate-turn.test.ts › that finds the generation in the journal calls nothing`,
         `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
       ],
-    'A turn that was cut continues after its last token, on any replica.': [
+    'A turn continues after its last token, on any replica.': [
       `${ACTIVITIES}/resume-generation.test.ts › continues after its last token, with what is left of its room and another seed`,
       `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails continues at another one, and the journal names both`,
     ],
-    'A step without an observation is asked for again, under the same key.': [
-      `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
-      SAME_KEY,
-    ],
-    'One with sessions is told that its step was sent before.': [
-      `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
-    ],
-    "A run of NeMo Gym is lost with it, and is none of its row's attempts: another life begins.": [
+    'A step without an observation is sent again under the same key, and an environment with sessions is told so.':
+      [
+        `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
+        SAME_KEY,
+        `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
+      ],
+    'A run of NeMo Gym is lost and sent again, which costs no attempt.': [
       `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
     ],
-    'It runs on at its service: the next attempt at its address keeps life and key, and gives the answers that it missed.':
-      [
-        `${LONG}/agent.test.ts › live on while their worker is killed, and get what they missed`,
-        'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
-      ],
-    'One that was told another address is ended, and another life begins; that costs no attempt.': [
+    'A program runs on at its service, and gets the answers that it missed.': [
+      `${LONG}/agent.test.ts › live on while their worker is killed, and get what they missed`,
+      'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
+    ],
+    'A program that knows another address is ended and begins anew, which costs no attempt.': [
       `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
     ],
-    'One that the worker has started dies with it, with all that it has started, and its folder goes; another life begins.':
+    'A program that the worker started dies with it, its processes and folder too, and begins anew.':
       [
         'test/sandbox/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
         `${E2E}/agent-command.test.ts › die with their worker, and begin again without a cost`,
       ],
-    'It differs from that of an undisturbed rollout in `attempts`, `segments`, `timing`, and in what was sampled after the cut.':
-      [`${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`],
-    'Who closes the batch next continues where the last heartbeat was: each row is written once.': [
+    'The row differs in `attempts`, `segments`, `timing`, and what was sampled after the cut.': [
+      `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
+    ],
+    'Closing continues at its last heartbeat, and each row is written once.': [
       `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
       `${LONG}/recovery-closing.test.ts › in the midst of writing rows has each row once, as it was before, and nothing half-written`,
     ],
   },
   'A worker, by SIGTERM': {
-    'It is aborted, and all that had streamed in is journalled.': [
+    'Streams are aborted, and all tokens that had arrived are journalled, so none is lost.': [
       `${ACTIVITIES}/cancellation.test.ts › in the middle of a stream stops the engine and leaves its tokens in the journal`,
       `${LONG}/recovery-shutdown.test.ts › samples no token again: every request continues where the journal ends`,
+      `${LONG}/recovery-shutdown.test.ts › completes with the rows of an undisturbed run`,
     ],
-    'Its attempt fails at once: nobody waits for a heartbeat, and the process ends within 5 s.': [
+    'Attempts fail at once, and the process ends within 5 s.': [
       `${LONG}/recovery-shutdown.test.ts › is left without a wait for the ends of its turns`,
     ],
-    "A run that is cut from this side is none of its row's attempts.": [
+    'A run of NeMo Gym that is cut costs no attempt.': [
       `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
-    ],
-    'It differs as after `kill -9`, but no token is lost.': [
-      `${LONG}/recovery-shutdown.test.ts › completes with the rows of an undisturbed run`,
     ],
   },
   'A worker that was frozen and wakes up': {
-    'Another attempt has claimed the journal: what the woken one appends counts for nothing.': [
+    'Another attempt has the journal, so readers ignore what the woken worker appends.': [
       `${MODEL}/trajectory-property.test.ts › ignores a writer that has been replaced: without its later lines it folds the same`,
       `${MODEL}/trajectory-writers.test.ts › a zombie's \${kind} changes nothing`,
       `${LONG}/recovery-frozen.test.ts › has lines of the woken one in its journals, which count for nothing`,
-    ],
-    'It sends no run and no step of a session any more.': [
-      `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
-    ],
-    'It gets no token more: its streams end with an error that clients repeat.': [
-      'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
-      'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
-    ],
-    'Its calls go to the worker that plays on, whichever worker they reach.': [
-      'test/gateway/answerers.test.ts › is led to no frozen worker, and to no program that has got its port',
-      'test/gateway/answerer-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
-      `${LONG}/agent-frozen.test.ts › were answered by other workers than the ones they asked, and by another one after the freeze`,
-    ],
-    'Its next append or sync finds the other claim: it fails as `StoreFault` and reports nothing.':
-      [
-        `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
-        `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
-      ],
-    'All readers see one rollout, whoever wrote last.': [
       `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
     ],
-    'What it writes while a batch closes goes to a file of its own name.': [
+    'It sends no run and no step of a session.': [
+      `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
+    ],
+    'Its streams to programs end with an error that clients repeat, and calls go to the worker that plays on.':
+      [
+        'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
+        'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
+        'test/gateway/answerers.test.ts › is led to no frozen worker, and to no program that has got its port',
+        'test/gateway/answerer-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
+        `${LONG}/agent-frozen.test.ts › were answered by other workers than the ones they asked, and by another one after the freeze`,
+      ],
+    'Its next append or sync fails as `StoreFault`, and it reports nothing.': [
+      `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
+      `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
+    ],
+    'Rows that it still writes go to a file of its own.': [
       `${STORE}/outputs-crash.test.ts › cannot spoil what its successor closed`,
     ],
   },
   'The Temporal server': {
-    'What runs plays on; an attempt that it has given up is followed by one that finds its turns.':
+    'Activities play on, and an attempt that was given up is followed by one that finds its turns.':
       [
         KILLED_SERVER,
         `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
       ],
-    'It goes on from the database; workers connect again by themselves.': [KILLED_SERVER],
+    'Workflows go on from the database, and workers connect again by themselves.': [KILLED_SERVER],
     'Boards and clients say that the server cannot be reached.': [
       'test/client/server.test.ts › says at once that the server cannot be reached',
     ],
-    'If its database is lost, the same start continues from the store: valid rows stay.': [
+    'If its database is lost, the same start continues from the store, and valid rows stay.': [
       `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
     ],
   },
   'An engine, or one of its replicas': {
-    'It ends as `GenerationUnavailable`, and what had arrived is journalled.': [
+    'Streams end as `GenerationUnavailable`, and what had arrived is journalled.': [
       `${ENGINE}/vllm-faults.test.ts › and is \${how} at any byte: GenerationUnavailable, the whole events before it handed on`,
       `${ACTIVITIES}/generate-turn.test.ts › in the middle keeps what had streamed in`,
     ],
-    'It is set aside and probed; its rollouts go to the others.': [
+    'The replica is set aside and probed; its rollouts go to the others, and rows name both.': [
       `${ENGINE}/replicas.test.ts › is set aside: its rollouts go elsewhere, and come back when a probe is answered`,
+      `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
     ],
-    'It is retried after 1, 2, 4, 8 s, then every 15 s, until `rollout_timeout`.': [
-      `${ACTIVITIES}/generate-turn.test.ts › because the service is away is retried, and counted in the journal`,
-      `${LONG}/recovery-engine.test.ts › longer than a rollout that was started by hand may take fails it as TimedOut`,
-    ],
-    'It says what it waits for, and since when.': [
-      `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
-      `${LONG}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
-    ],
+    'Attempts follow after 1, 2, 4, 8 s, then every 15 s, until `rollout_timeout`, and say what they wait for.':
+      [
+        `${ACTIVITIES}/generate-turn.test.ts › because the service is away is retried, and counted in the journal`,
+        `${LONG}/recovery-engine.test.ts › longer than a rollout that was started by hand may take fails it as TimedOut`,
+        `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
+        `${LONG}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
+      ],
     'Tokens of a process with other weights behind the same URL are dropped.': [
       `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
     ],
-    "Its call waits and is tried again until its environment's time for calls has passed.": [
-      'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
-    ],
-    'A life with a call that ended so has no verdict; another one follows.': [
-      `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
-      `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,
-    ],
-    'Its `segments` name both replicas.': [
-      `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
-    ],
+    "A program's call is tried until its time for calls has passed; then its life has no verdict, and another one follows.":
+      [
+        'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
+        `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
+        `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,
+      ],
   },
   "An environment's service, or an agent of NeMo Gym": {
-    'The generation stays; only its answer is missing.': [
-      `${ACTIVITIES}/play-turns.test.ts › because its environment is away keeps the turns before, and the generation`,
-    ],
-    'The step is retried until `rollout_timeout`, with the state that the journal has.': [
-      `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
-      SAME_KEY,
-    ],
-    'A session that it held in memory is lost: the rollout starts over in another one, twice at most.':
+    'The generation stays, and the step is retried until `rollout_timeout`, with the journalled state.':
       [
-        `${ACTIVITIES}/session.test.ts › starts over in a new one, once the old one is ended`,
-        LOST_SESSION,
-        `test/workflows/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
+        `${ACTIVITIES}/play-turns.test.ts › because its environment is away keeps the turns before, and the generation`,
+        `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
+        SAME_KEY,
       ],
-    'A run that was cut counts, and is sent again while its row has attempts left.': [
+    'A rollout whose session is lost starts over in another one, twice at most.': [
+      `${ACTIVITIES}/session.test.ts › starts over in a new one, once the old one is ended`,
+      LOST_SESSION,
+      `test/workflows/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
+    ],
+    'A run that was cut costs an attempt of its row, and one that was refused costs none.': [
+      `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
+      `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
       `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
       `${LONG}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
-    ],
-    'A server that is not there costs no attempt.': [
       `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
     ],
-    'It dies with its service: another life follows, which costs no attempt.': [
+    'A program that dies with its service begins anew, which costs no attempt.': [
       `${ACTIVITIES}/run-program.test.ts › that its service has lost is followed by another one, which costs none of its attempts`,
     ],
-    'Its `total_reward` is the sum of the answers that were journalled; a turn without one adds nothing.':
-      [
-        `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
-        `${ACTIVITIES}/step-environment.test.ts › leaves no observation behind`,
-        `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
-      ],
+    'The reward is the sum of the journalled answers; a turn without one adds nothing.': [
+      `${ACTIVITIES}/step-environment.test.ts › that is retried once it is in the journal calls nothing`,
+      `${ACTIVITIES}/step-environment.test.ts › leaves no observation behind`,
+      `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
+    ],
   },
   'A client or trainer': {
-    'Nothing happens to it: no workflow needs who started it.': [
+    'Batches and streams play on without it.': [
       `${LONG}/trainer.test.ts › is run as its README says, is killed, and started again has all rollouts`,
     ],
     'The same id joins a batch that runs, and returns the rows of one that has ended.': [
       `${LONG}/trainer.test.ts › started again once its batch has ended has the same rows`,
     ],
-    'A step of a stream is the same rows for ever; a new request replaces the one that the dead trainer had sent.':
+    'A step of a stream is the same rows for ever; a new request replaces that of the dead trainer.':
       [
         `${E2E}/stream.test.ts › goes back three steps, bit for bit, and continues where it was`,
         `${E2E}/stream.test.ts › lets a request with a higher version replace one that waits, as that of a dead trainer`,
       ],
-    'An update of weights is completed without it, and no engine stays paused.': [
+    'An update of weights is completed, and no engine stays paused.': [
       `${LONG}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
       `${ACTIVITIES}/bring-replica.test.ts › begins anew within the same pause, and loads whole again`,
       'test/workers/policies.test.ts › tells a workflow that runs of a pause that is over, once',
     ],
   },
   PostgreSQL: {
-    'Appends wait for it; when their patience ends they fail as `StoreFault`.': [
+    'Appends wait for it, and fail as `StoreFault` when their patience ends.': [
       `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
       `${STORE}/postgres-faults.test.ts › that is away for longer than the patience is a retryable StoreFault that names the rollout`,
     ],
     'A commit whose answer was lost is sent again unchanged, and stored once.': [
       `${STORE}/postgres-faults.test.ts › sends a commit again whose answer was lost, and it is written once`,
     ],
-    'It is stopped: no token is sampled that cannot be kept.': [NOT_KEPT],
-    'It is retried, and continues in a standby that takes over.': [
+    'Streams are stopped, so no token is sampled that cannot be kept.': [NOT_KEPT],
+    'Attempts continue on a standby that takes over, with the same rows as in files.': [
       `${LONG}/failover-postgres.test.ts › that dies while commits are open continues in its standby, without another worker`,
-    ],
-    'It is what it would be with journals in files.': [
       `${LONG}/recovery-postgres.test.ts › has the rows and the metrics of an undisturbed run with its journals in files`,
     ],
   },
   'A full disk': {
-    'A line that found no room was not taken for written; the next attempt continues without it.': [
+    'A line that found no room counts as unwritten, and the next attempt continues without it.': [
       `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
       `${STORE}/store-faults.test.ts › heals: the next attempt continues`,
     ],
-    'It is stopped, as above.': [NOT_KEPT],
-    'It fails as `StoreFault`, is retried, and says that it waits for the store.': [
+    'Attempts fail as `StoreFault`, their streams are stopped, and they wait for the store.': [
+      NOT_KEPT,
       `${STORE}/store-faults.test.ts › is a retryable StoreFault that names the batch or the rollout, whatever is tried`,
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a store that cannot be written, which no journal can say, whatever the journals say`,
       `${ACTIVITIES}/absent-store.test.ts › a store that fails while a batch is planned is waited for, and its operation and error are reported`,
     ],
-    'A look asks Temporal what its quiet rollouts and its last slice wait for.': [
+    'Batches ask Temporal what their quiet rollouts wait for.': [
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk although a rollout that has not begun only waits for a slot`,
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk on which the rows of a slice are closed`,
     ],
-    "A run whose answer finds no room is none of its row's attempts.": [
+    'A run of NeMo Gym whose answer finds no room costs no attempt.': [
       `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
     ],
-    'The batch is closed, with the rows of its turns, once there is room.': [
+    'Batches are closed, with the rows of all turns, once there is room.': [
       `${ACTIVITIES}/close-on-bad-disk.test.ts › on a disk that was full`,
       `${ACTIVITIES}/close-batch.test.ts › takes turns that have reached an end for it, though the end was never written`,
     ],

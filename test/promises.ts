@@ -143,118 +143,98 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
 
 /** By what fails, as the table there has it. */
 export const FAILURES: Record<string, Tests> = {
-  'the machine loses power': [
-    `${ACTIVITIES}/play-turns.test.ts › costs the turns that no activity had reported, and none before them`,
-    `${STORE}/batch-files.test.ts › stays open through a power cut: the directory is synced behind the removal`,
-    `${STORE}/outputs-crash.test.ts › because a power cut shortened \${kind}: the next one starts over`,
-  ],
-  'engine refuses': [
+  "`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy, late (408, 429, 5xx but a step's 500)":
+    [
+      `${ENVIRONMENTS}/gym-agent/head-server.test.ts › stays in use where the next answer is \${act}, and its age is known`,
+      `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
+      `${ENVIRONMENTS}/http.test.ts › \${status} is \${type} with the environment's type and message`,
+      `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
+      `${ENVIRONMENTS}/gym-agent/agents.test.ts › is away when it answers \${status}, or a proxy before it does`,
+    ],
+  '`GenerationRejected`: the engine refuses': [
     `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,
     `${WORKFLOWS}/batch.test.ts › plays all siblings of a rollout that failed, and completes`,
-  ],
-  'engine denies what planning saw (401, 403, 404)': [
     `${ACTIVITIES}/generate-turn.test.ts › because its engine answers \${status}, which planning did not see, is retried, visibly`,
     `${ENGINE}/replicas.test.ts › with \${status} is set aside, and its rollouts continue on the other`,
   ],
-  '400 or 413, and the prompt has the context length or more': [
-    `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
-  ],
-  'reply without logprobs, with another prompt, …': [
+  '`ProtocolError`: a reply without logprobs, with another prompt, …': [
     `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, by any worker`,
   ],
-  "environment away, busy, late (408, 429, 5xx but a step's 500)": [
-    `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
-    `${ENVIRONMENTS}/http.test.ts › \${status} is \${type} with the environment's type and message`,
-  ],
-  'environment raises an exception (500)': [
+  '`EnvironmentFailed`: it raises an exception (500)': [
     `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
   ],
-  'environment refuses (other 4xx), or its answer is malformed': [
-    `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
-    `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
+  '`EnvironmentRejected`, `StateLost`, `PromptTooLong`: another 4xx or a malformed answer, an interpreter that cannot be rebuilt, a prompt that leaves no room':
+    [
+      `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
+      `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
+      `${ENVIRONMENTS}/math/grader-pool.test.ts › is unavailable where it is not installed and where its program is not there`,
+      `${ENVIRONMENTS}/math/grader-pool.test.ts › makes a fault of a process that does this twice: \${answer}`,
+      `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,
+      `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
+      `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good`,
+    ],
+  '`AgentFailed`: a program fails by itself': [
+    `${LONG}/agent.test.ts › that fail begin again, as often as the request allows`,
   ],
-  'grader or sandbox away / an answer that breaks it': [
-    `${ENVIRONMENTS}/math/grader-pool.test.ts › is unavailable where it is not installed and where its program is not there`,
-    `${ENVIRONMENTS}/math/grader-pool.test.ts › makes a fault of a process that does this twice: \${answer}`,
+  '`AgentFailed`: an agent of NeMo Gym says that it, or its judge, failed': [
+    `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that continues`,
+    `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
-  'an interpreter that cannot be rebuilt as it was': [
-    `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
-  ],
-  'a journal without what its workflow saw in it': [
+  '`JournalLost`: the journal lacks what its workflow saw': [
     `${ACTIVITIES}/generate-turn.test.ts › whose journal has lost its start, or its turn, says so at once: its workflow opens it again`,
     `${ACTIVITIES}/close-batch.test.ts › names a journal that has lost the end of a workflow that ended, and fails the others as their workflows did`,
     `${WORKFLOWS}/rollout.test.ts › whose journal is lost again and again fails at the third loss`,
     `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
   ],
-  'agent server refuses; `GET /` 429, 502, 503, 504': [
-    `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
-    `${ENVIRONMENTS}/gym-agent/agents.test.ts › is away when it answers \${status}, or a proxy before it does`,
-  ],
-  "an agent's run: refused, 429, 503, cancelled, worker killed": [
-    `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
-    `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
-    `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
-  ],
-  'head server silent': [
-    `${ENVIRONMENTS}/gym-agent/head-server.test.ts › stays in use where the next answer is \${act}, and its age is known`,
-  ],
-  "an agent's run: 5xx, cut, late": [
-    `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
-  ],
-  "an agent's run: 4xx, no reward, no JSON, too large": [
-    `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,
-  ],
-  'an agent that says that it failed, or that its judge did': [
-    `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that continues`,
-    `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
-  ],
-  'a program that fails by itself': [
-    `${LONG}/agent.test.ts › that fail begin again, as often as the request allows`,
-  ],
-  'weights cannot be loaded, or the probe differs': [
+  '`PolicyUpdateFailed`: weights cannot be loaded, or the probe differs': [
     `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
     `${ACTIVITIES}/bring-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
     `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
   ],
-  'a replica away during an update': [
-    `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
-    `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
-  ],
-  "another process, or foreign weights, behind a replica's URL": [
+  '`PolicyVersionMismatch`: another process, or other weights, behind a URL': [
     `test/harness/policy-tests.ts › a process that replaces a replica serves only once it has the weights`,
     `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
     `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
   ],
-  'workers of one task queue with different stores': [
-    `${LONG}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
-    `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
+  'a replica is away during an update': [
+    `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
+    `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
   ],
-  'prompt too long': [
-    `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good`,
-  ],
-  'request or sample wrong': [
+  '`InvalidBatchRequest`: request or sample is wrong': [
     `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} gets every problem in one final answer`,
     `${ACTIVITIES}/read-samples.test.ts › because of \${what} are refused by row`,
     `${WORKFLOWS}/batch.test.ts › that is refused at planning fails, and nothing is closed`,
   ],
-  'an input, signal or update that cannot be decoded': [
+  'an input, update (`UpdateRefused`) or signal that cannot be decoded': [
     `${WORKFLOWS}/signal-checks.test.ts › is a value that is passed on as it came, and that every check refuses: \${what}`,
     `${E2E}/bad-input.test.ts › is refused as the input of a workflow of any type where nobody can read it: \${what}`,
     `${E2E}/bad-input.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed`,
     `${E2E}/bad-input.test.ts › is ignored or refused by streams, their groups and policies`,
   ],
-  'a bug of this program in an activity': [
+  '400 or 413, and the prompt has the context length': [
+    `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
+  ],
+  'the machine loses power': [
+    `${ACTIVITIES}/play-turns.test.ts › costs the turns that no activity had reported, and none before them`,
+    `${STORE}/batch-files.test.ts › stays open through a power cut: the directory is synced behind the removal`,
+    `${STORE}/outputs-crash.test.ts › because a power cut shortened \${kind}: the next one starts over`,
+  ],
+  'workers of one task queue have different stores': [
+    `${LONG}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
+    `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
+  ],
+  'a bug of this program': [
     `${ACTIVITIES}/bug.test.ts › is told at once, and ends its activity when it comes three times in the same way`,
   ],
-  'a workflow task that fails again and again': [
+  'a workflow task fails again and again': [
     'test/client/failing-task.test.ts › is said with its reason and the next step once it has failed several times, and not before',
     'test/workers/stuck.test.ts › is said in the log, and terminated after an hour; others, and one started by hand, are left alone',
   ],
-  'a workflow task that takes longer than 60 s': [
+  'a workflow task takes longer than 60 s': [
     'test/workers/workflow-thread.test.ts › is played, and ends no worker, after more than the five seconds that the SDK allows',
     'test/workers/workflow-thread.test.ts › has that limit in the worker that plays workflows',
   ],
-  'a workflow that is reset into its middle': [
+  'a workflow is reset into its middle': [
     `${WORKFLOWS}/reset.test.ts › \${workflow.type} continues as a new run with its input alone`,
     `${LONG}/resets.test.ts › a batch that has ended has the same rows, though its rollouts had ended after the task`,
     `${LONG}/resets.test.ts › a stream and its groups have the same steps, and go on with the next`,

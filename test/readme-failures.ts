@@ -23,8 +23,10 @@ export const README_FAILURES: Record<string, Tests> = {
     `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
   "an environment's server": [
-    ...of("environment away, busy, late (408, 429, 5xx but a step's 500)"),
-    ...of('environment raises an exception (500)'),
+    ...of(
+      "`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy, late (408, 429, 5xx but a step's 500)",
+    ),
+    ...of('`EnvironmentFailed`: it raises an exception (500)'),
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,
     `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
     `${ENVIRONMENTS}/module-process.test.ts › from a loop fails its turn within the deadline, while another environment and this process continue`,
@@ -33,11 +35,10 @@ export const README_FAILURES: Record<string, Tests> = {
   ],
   'a code interpreter': [
     `${ENVIRONMENTS}/code/state.test.ts › a lost interpreter is made again from the log: variables, files and random numbers`,
-    ...of('an interpreter that cannot be rebuilt as it was'),
+    `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
   ],
   "an agent's program": [
-    ...of('a program that fails by itself'),
+    ...of('`AgentFailed`: a program fails by itself'),
     ...death("An environment's service, or an agent of NeMo Gym"),
-    ...of("an agent's run: 5xx, cut, late"),
   ],
 };

@@ -75,15 +75,20 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
   }
 });
 
+/** A sentence, without the file that does it. */
+function sentenceOf(item: string): string {
+  const [, sentence] = /^- (.+) \(\[`[^`]+`\]\(src\/[^)]+\)\)\.$/.exec(item) ?? [];
+  assert.ok(sentence, `expected "- A sentence ([\`file\`](src/…)).", got ${item}`);
+  return `${sentence}.`;
+}
+
 describe('what ARCHITECTURE says of a process that dies is held, sentence by sentence', () => {
   const victims = sectionOf('When a process dies').split(/^### /m).slice(1);
   const said = Object.fromEntries(
     victims.map((text) => {
       const [victim = '', ...lines] = text.split('\n');
-      const rows = lines.filter((line) => line.startsWith('| ')).slice(2);
-      for (const row of rows)
-        assert.match(row, /\]\(src\/[^)]+\) +\|$/, 'the file of what it says');
-      return [victim, rows.map((row) => row.split(/ +\| +/)[1] ?? '')];
+      const items = lines.filter((line) => line.startsWith('- '));
+      return [victim, items.map(sentenceOf)];
     }),
   );
 
@@ -111,7 +116,7 @@ for (const [page, failures] of [
 ] as const)
   describe(`what fails is answered as ${page} says`, () => {
     const [, table = ''] =
-      /^## When something (?:fails|dies)\n+((?:\|.*\n)+)/m.exec(read(page)) ?? [];
+      /^## When something (?:fails|dies)\n(?:(?!#|\|).*\n)*((?:\|.*\n)+)/m.exec(read(page)) ?? [];
     const rows = table
       .split('\n')
       .slice(2)

@@ -14,7 +14,7 @@ const OBJECT_WEIGHT = 3;
 
 /**
  * An upper bound of the bytes that a line adds to its trajectory's fold in memory: what it replaces is not subtracted.
- * ARCHITECTURE.md has the measured costs.
+ * `npm test -- long-journals` measures them.
  */
 export function takenBy(line: JournalLine, line_bytes: number): number {
   switch (line.kind) {

@@ -2,8 +2,8 @@ import { PROCESS_FILES } from '../platform/process/open-files.js';
 import { mostOpenJournals } from '../trajectories/files/open-journals.js';
 
 /**
- * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with load gets a share of what is
- * left beside the process itself. Costs are resident bytes, measured under load (ARCHITECTURE.md).
+ * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with
+ * load gets a share of what is left beside the process itself. Costs are resident bytes, measured under load.
  */
 export interface MemoryPlan {
   /** Workflows kept between their tasks. Any other is replayed from its history. */

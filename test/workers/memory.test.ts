@@ -12,7 +12,7 @@ const MIB = 2 ** 20;
 const planOf = (mib: number, { max_generations = 256, queues = 1, open_files = Infinity } = {}) =>
   planMemory({ memory_bytes: mib * MIB, open_files, max_generations, queues });
 
-/** Resident bytes of a worker that is full: cost by cost as measured (ARCHITECTURE.md). */
+/** Resident bytes of a worker that is full: cost by cost as measured (src/workers/README.md). */
 const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number =>
   256 * MIB +
   plan.cached_workflows * 256 * 1024 +
