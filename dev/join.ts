@@ -83,7 +83,7 @@ function checkEngine(
   if (engine === null || engine === running.engine) return;
   throw new Error(
     `engine: the stack that runs in ${folder} has ${running.engine ?? 'the simulator'}, got ${engine}; ` +
-      'leave it away to use that, give another folder, or end the stack first (temporal-rollout up --end)',
+      'leave engine out to use it, give another folder, or end the stack first (temporal-rollout up --end)',
   );
 }
 
@@ -108,7 +108,7 @@ export async function endStack(config: string): Promise<number> {
   for (const until = performance.now() + ENDS_WITHIN_MS; performance.now() < until;) {
     if ((await stackClaimant(folder))?.token !== claimant.token) {
       console.log(
-        `The stack of ${folder} has ended. Batches that had not go on when the next one starts.`,
+        `The stack of ${folder} has ended. Its unfinished batches continue when the next one starts.`,
       );
       return 0;
     }

@@ -67,7 +67,7 @@ async function withNew(
   try {
     await stack.serve(now);
   } catch (error) {
-    say(`The worker does not learn of environment ${names.join(', ')}: ${describeError(error)}`);
+    say(`The worker cannot be told of environment ${names.join(', ')}: ${describeError(error)}`);
     return served;
   }
   say(`The worker starts again, to use environment ${names.join(', ')}; batches that run go on.`);

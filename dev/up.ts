@@ -74,7 +74,7 @@ export async function up(options: UpOptions): Promise<number> {
   const config = await sourceOf(options);
   const own = await isProjectsOwn(config);
   const plays = batch && (own || example !== null);
-  if (exit && !plays) throw new Error('--exit ends after the batch, and none is started');
+  if (exit && !plays) throw new Error('--exit: expected a batch to end after, none is started');
   const folder = stackFolder(options.config);
   const root = path.dirname(folder);
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
@@ -208,7 +208,7 @@ async function putExample(root: string, say: (line: string) => void): Promise<vo
 function howToContinue({ file, id }: Played): string {
   return [
     `Batch ${id} is not finished, and nothing of it is lost: the next start of this stack plays it further.`,
-    'Should its rollout_timeout pass before that, start it again under its id while the stack is up:',
+    'If its rollout_timeout passes before that, start it again under its id while the stack is up:',
     `  temporal-rollout start --input-file ${path.relative('', file)} --id ${id}`,
   ].join('\n');
 }

@@ -35,7 +35,7 @@ export function createCaptures({
     attach: ({ result, row, attempt }: Routed, since: number | null): Promise<void> =>
       attachCapture(result, { row, attempt, since, store, say }).catch((error: unknown) => {
         say(
-          `What was observed of ${rolloutName(row.key)} stays as its agent said it: ${describeError(error)}`,
+          `Observations of ${rolloutName(row.key)} stay as its agent reported them: ${describeError(error)}`,
         );
       }),
   };

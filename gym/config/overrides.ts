@@ -28,7 +28,7 @@ export function parseOverrides(args: string[]): JsonObject {
 function readOverride(text: string): Override {
   if (text.startsWith('~')) {
     throw new Error(
-      `${text}: nothing can be deleted, since only what is given here is there. Leave it out`,
+      `${text}: nothing can be deleted, because only the fields that are given here exist: leave it out`,
     );
   }
   const equals = text.indexOf('=');

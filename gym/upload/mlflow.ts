@@ -72,7 +72,7 @@ function openRun(
     const [, folder] = /^mlflow-artifacts:(?:\/\/[^/]+)?\/(.*)$/.exec(artifact_uri) ?? [];
     if (folder === undefined) {
       throw new Error(
-        `its files are kept at ${artifact_uri === '' ? 'no place that it names' : artifact_uri}; only a server that takes files itself (mlflow server --serve-artifacts) is supported`,
+        `its files are kept at ${artifact_uri === '' ? 'an unknown place' : artifact_uri}; only a server that takes files itself (mlflow server --serve-artifacts) is supported`,
       );
     }
     await call({ method: 'PUT', path: `mlflow-artifacts/artifacts/${folder}/${name}`, body });

@@ -188,8 +188,8 @@ def _refuse(name: str, failure: Optional[str], untokenized: Optional[str], pictu
         raise ValueError(f"{name}: expected tokens, got none (untokenized): {untokenized}")
     if picture is not None:
         raise ValueError(
-            f"{name}: {picture}: expected text alone, got a picture: the ids that stand for it are nothing to a model without its pixels, "
-            "which no array has"
+            f"{name}: {picture}: expected text alone, got a picture: its ids mean nothing to a model without its pixels, "
+            "and arrays have none"
         )
 
 

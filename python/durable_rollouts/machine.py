@@ -200,9 +200,8 @@ def _renew(served: "Served", now: Tuple[Any, str], using: List[str]) -> None:
         return
     if using:
         raise LocalError(
-            f"environments: {served.name} has other code, or other data that it names, than what "
-            f"{', '.join(using)} plays with, and one batch is not "
-            f"rewarded by two: wait until it has ended, or stop it (local().batch({using[0]!r}).stop()), "
+            f"environments: expected {served.name} with the code and data that {', '.join(using)} plays with, got "
+            f"another: wait until it has ended, or stop it (local().batch({using[0]!r}).stop()), "
             "or give the new code another name"
         )
     served.serve(found, code)

@@ -20,7 +20,7 @@ export function toFailure(error: unknown): unknown {
   if (isShutdown(error))
     return ApplicationFailure.create({
       type: 'WorkerShutdown',
-      message: 'its worker ends, and another one goes on',
+      message: 'its worker stops, and another one continues',
       category: 'BENIGN',
       // Nothing has failed, so nothing has to recover first.
       nextRetryDelay: 1,

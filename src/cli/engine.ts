@@ -27,7 +27,9 @@ export async function engineCommand([name = '', ...all]: string[]): Promise<numb
     throw new UsageError(`expected engine ${VERBS.join('|')}, got ${JSON.stringify(name)}`);
   if (verb !== 'list' && url === '') throw new UsageError('expected --url http://…/v1');
   if ((verb === 'attend') !== command.length > 0)
-    throw new UsageError('expected a command behind --, of attend alone: -- vllm serve …');
+    throw new UsageError(
+      'expected a command after -- for attend, and for no other verb: -- vllm serve …',
+    );
   const join = { url, control_url: values['control-url'], instance: values.instance };
   return await withPolicy(values, async (policy) => {
     if (verb === 'attend') return await attend(command, { policy, joins: join, drain_limit });

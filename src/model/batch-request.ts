@@ -20,7 +20,9 @@ export const BatchId = z
       `expected a batch id of letters, digits and ._:- (at most 120, beginning with a letter or digit), got ${JSON.stringify(issue.input)}`,
   })
   // Its children would have the workflow ids of policies.
-  .refine((id) => id !== 'policy', { error: 'expected another batch id than "policy", got it' });
+  .refine((id) => id !== 'policy', {
+    error: 'expected a batch id other than "policy", got "policy"',
+  });
 
 const bytesOf = (value: unknown): number => utf8Length(writeJson(value));
 

@@ -224,7 +224,7 @@ export function judged(
 }
 
 function judgedDenial(fault: Fault, denied_s: number): Fault {
-  const saw = 'planning saw otherwise';
+  const saw = 'planning saw it work';
   if (denied_s < DENIED_FOR_S) {
     const message = `${fault.message}; ${saw}, so it is asked again for ${DENIED_FOR_S / 60} minutes`;
     return faultWith(fault, { message, retryable: true });

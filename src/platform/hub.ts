@@ -19,7 +19,7 @@ interface HubName {
 export const isHubName = (text: string): boolean => text.startsWith('hf://');
 
 const FORM =
-  'hf://datasets/ORGANISATION/NAME[@REVISION][/FILE], without datasets/ for what belongs to a model';
+  'hf://datasets/ORGANISATION/NAME[@REVISION][/FILE], without datasets/ for files of a model';
 const NAME =
   /^hf:\/\/(datasets\/)?(?!datasets\/|spaces\/)([\w.-]+\/[\w.-]+)(?:@([^/]+))?(?:\/(.*))?$/s;
 

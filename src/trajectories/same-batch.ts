@@ -17,7 +17,7 @@ export function parseRequest(text: string): WrittenRequest {
   if (parsed.success) return parsed.data;
   const said = problemsOf(parsed.error, value).map(({ where, what }) => `${where}: ${what}`);
   throw new Error(
-    `its request is none of this release (${said.join('; ')}): start workers of the release that wrote it, or start the batch under another id`,
+    `this release cannot read its request (${said.join('; ')}): start workers of the release that wrote it, or start the batch under another id`,
   );
 }
 

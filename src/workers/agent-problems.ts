@@ -15,7 +15,7 @@ interface Found {
 const NO_VERIFIERS: ReadonlySet<string> = new Set(['agent', 'gym_agent', 'gymnasium']);
 
 const UNJUDGED =
-  'expected an environment of this file beside run.command, whose programs say no reward, got none';
+  'expected an environment of this file, since programs of run.command return no reward, got none';
 
 /** What is wrong between an agent and the rest of temporal.yaml. */
 export function agentProblems({ worker, environments }: Deployed): Found[] {

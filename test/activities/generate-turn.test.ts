@@ -204,7 +204,7 @@ describe('a generation that fails', () => {
       const service = scriptedService([denied, denied, says('here')]);
       const bench = await activityBench(t, { service });
       await bench.started();
-      const message = `${status} no; planning saw otherwise, so it is asked again for 2 minutes`;
+      const message = `${status} no; planning saw it work, so it is asked again for 2 minutes`;
       const { error, waiting } = await bench.run('generateTurn', { input: AT });
       const { type, message: said, nonRetryable } = error as FailureSeen;
       assert.deepEqual([type, said, nonRetryable], ['GenerationRejected', message, false]);
@@ -246,9 +246,7 @@ describe('a generation that fails', () => {
       assert.deepEqual([failure.type, failure.nonRetryable], ['GenerationRejected', s > 0]);
       assert.match(
         failure.message,
-        s > 0
-          ? /^404 no; for 12\d s, though planning saw otherwise$/
-          : /asked again for 2 minutes$/,
+        s > 0 ? /^404 no; for 12\d s, though planning saw it work$/ : /asked again for 2 minutes$/,
       );
     });
 

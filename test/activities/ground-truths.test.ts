@@ -54,7 +54,7 @@ describe('planning a batch', () => {
     const ground_truths = ['A', '(C)', 'B', '(C)'];
     assert.equal(
       await refusal(t, { environment, ground_truths }),
-      'samples rows 1, 3: extra_env_info.ground_truth: expected an answer that gets the reward itself, got "(C)", which does not',
+      'samples rows 1, 3: extra_env_info.ground_truth: expected a ground truth that is rewarded as an answer, got "(C)", which is not',
     );
     assert.equal(await refusal(t, { environment, ground_truths, semantics: 'nemo-rl-sync' }), null);
   });

@@ -13,7 +13,7 @@ test('one that computes something else with the same weights than before it slep
   engines[1].promptLogprobs = () => Promise.resolve(PROBE.logprobs.map((one) => one - 1));
   await bench.result('bringReplica', restore(A));
   const { message } = await bench.failure('bringReplica', restore(B));
-  assert.match(message, /http:\/\/b\/v1: probe: it computes something else than before it slept/);
+  assert.match(message, /http:\/\/b\/v1: probe: its logprobs differ from those before it slept/);
   const [good, bad] = [await entry(A), await entry(B)];
   assert.deepEqual([good.state, good.version], ['current', 17]);
   assert.deepEqual([bad.state, bad.needs], ['unknown', 'load']);

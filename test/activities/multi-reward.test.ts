@@ -67,7 +67,7 @@ describe('an answer', () => {
     ],
     [
       { ...good, observation: null, terminated: false },
-      'observation: expected a message of a turn that ends nothing, got null',
+      'observation: expected a message, because the rollout goes on, got null',
     ],
     [{ ...good, metadata: circle }, 'metadata: expected what JSON can hold: '],
     [

@@ -194,7 +194,7 @@ test('weights that the worker cannot see are published, with a note that nobody 
   );
   assert.ok(
     notes[0]?.endsWith(
-      `) on ${hostname()}, where the worker runs: if other files are put there under version 6, nobody notices`,
+      `) on ${hostname()}, where the worker runs: later changes of the files of version 6 are not noticed`,
     ),
     notes[0],
   );

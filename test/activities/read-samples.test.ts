@@ -272,7 +272,7 @@ describe('samples that are wrong', () => {
       await assert.rejects(readText(lines(line)), ({ message }: Error) => {
         assert.match(
           message,
-          /^samples row 0 \(given\.jsonl:1\): expected a JSON object, got a line of \d+ characters that begins otherwise/,
+          /^samples row 0 \(given\.jsonl:1\): expected a JSON object, got a line of \d+ characters that does not begin with \{/,
         );
         assert.doesNotMatch(message, /BEGIN|hunter2/);
         return true;

@@ -238,7 +238,7 @@ describe('a run that failed', () => {
     ['_ng_failure_class "judge"', { reward: null, _ng_failure_class: 'judge' }],
     ['judge_failed: its reward means nothing', { reward: 0, judge_failed: true }],
     [
-      'what cannot be trained on: reward_components.a: expected a finite number, got null',
+      'a result that cannot be trained on: reward_components.a: expected a finite number, got null',
       { reward: 1, reward_components: { a: null } },
       'EnvironmentRejected',
     ],

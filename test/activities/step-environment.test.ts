@@ -334,7 +334,7 @@ describe('a step that fails', () => {
     assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
     assert.match(
       message,
-      /environment task answered: observation: expected a message of a turn that ends nothing, got null/,
+      /environment task answered: observation: expected a message, because the rollout goes on, got null/,
     );
   });
 });

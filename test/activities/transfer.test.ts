@@ -118,7 +118,10 @@ describe('engines whose weights a trainer sends', () => {
     engines[1].before = (call) => {
       if (call === 'pause') throw controlFault('GenerationUnavailable', 500);
     };
-    assert.match(await refusal({}), /fewer engines than the quorum could be held: http:\/\/b\/v1/);
+    assert.match(
+      await refusal({}),
+      /fewer engines than the quorum could be paused: http:\/\/b\/v1/,
+    );
     for (const engine of engines) {
       assert.equal(engine.isPaused(), false);
       assert.equal(engine.label_now(), '17');

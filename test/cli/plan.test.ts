@@ -65,7 +65,7 @@ describe('an option that is', () => {
 
   test('missing is named, with an example', () => {
     const { status, stderr } = plan(...EXAMPLE.slice(0, -2));
-    const error = '--tokens: expected it, such as --tokens 20, got nothing';
+    const error = '--tokens: required, such as --tokens 20';
     assert.deepEqual([status, stderr], [2, `temporal-rollout plan: ${error}\n`]);
   });
 });

@@ -31,8 +31,8 @@ const vlm = (...names: string[]) => ({
   reward_functions: names.map((name) => ({ name, weight: 1 })),
 });
 
-const itself = 'expected an answer that gets the reward itself, got';
-const differs = 'expected a text that differs from no answer, got';
+const itself = 'expected a ground truth that is rewarded as an answer, got';
+const differs = 'expected a text that an empty answer does not match, got';
 const perhaps = 'expected the answer alone, which is perhaps';
 
 /** Ground truths that pay every answer alike, or that only their own decoration equals. */

@@ -216,7 +216,7 @@ describe('whether an engine takes pictures', () => {
     [
       'one whose placeholder is none of the ids that it becomes',
       { ...PROBED, [GENERATE]: reply(200, '{"prompt_token_ids":[1,2,3],"choices":[]}') },
-      /expected that one id stands for a picture/,
+      /expected a chat template that writes one id for a picture/,
     ],
   ] as const)
     test(`is told by name: ${what}`, async (t) => {

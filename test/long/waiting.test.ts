@@ -112,7 +112,7 @@ describe('a batch whose rollouts wait', () => {
     const waiting = await eventually('waiting', async () => (await progress())?.waiting);
     assert.match(
       waiting.message,
-      /404 The model does not exist\.; planning saw otherwise, so it is asked again for 2 minutes$/,
+      /404 The model does not exist\.; planning saw it work, so it is asked again for 2 minutes$/,
     );
     await fetch(`${simulator.url}/simulator/faults`, { method: 'DELETE' });
     await inject('401');

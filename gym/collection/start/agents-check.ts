@@ -34,7 +34,7 @@ export async function checkAgents({
       if (error instanceof Fault && error.type === 'EnvironmentUnavailable') {
         if (!resumed) throw new Error(noHeadServer(head_server), { cause: error });
         say(
-          `${noHeadServer(head_server)} What has been played is collected; other rows wait for it.`,
+          `${noHeadServer(head_server)} Rows that have ended are collected; the others wait for it.`,
         );
         return found;
       }

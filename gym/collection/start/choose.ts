@@ -83,7 +83,7 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
     say(`Batch ${batch_id} of these rows is running: its results are collected.`);
     if (isOther)
       say(
-        `It gives each row ${attemptsText(state.max_attempts)}, as it was started: ${max_attempts} count when it is over.`,
+        `It gives each row ${attemptsText(state.max_attempts)}, as it was started; ${max_attempts} applies when it has ended.`,
       );
     return { rows, running: { state, batch: await continueBatch(state, choosing) } };
   }

@@ -64,7 +64,7 @@ describe('what an agent reports about its own play', () => {
     assert.equal(objectText(result) === text, true);
     assert.match(
       said.join(),
-      /^What was observed of 3-1 stays as its agent said it: expected at most/,
+      /^Observations of 3-1 stay as its agent reported them: expected at most/,
     );
   });
 });

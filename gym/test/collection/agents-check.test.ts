@@ -29,7 +29,7 @@ test('a head server that is not there stops a collection that begins, and not on
   assert.deepEqual(found, []);
   assert.match(
     said.join(),
-    /^Could not connect to the head server .*What has been played is collected; other rows wait for it\.$/,
+    /^Could not connect to the head server .*Rows that have ended are collected; the others wait for it\.$/,
   );
 });
 

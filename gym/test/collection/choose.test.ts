@@ -93,7 +93,7 @@ describe('a collection that is resumed', () => {
     await go(RESUME, { max_attempts: 5 });
     assert.match(
       said.join('\n'),
-      /It gives each row 2 attempts, as it was started: 5 count when it is over/,
+      /It gives each row 2 attempts, as it was started; 5 applies when it has ended/,
     );
     assert.equal(await batchId(), id);
     statuses.set(id, 'ended');

@@ -5,7 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
-FORM = "hf://datasets/ORGANISATION/NAME[@REVISION][/FILE], without datasets/ for what belongs to a model"
+FORM = "hf://datasets/ORGANISATION/NAME[@REVISION][/FILE], without datasets/ for files of a model"
 NAME = re.compile(r"hf://(datasets/)?(?!datasets/|spaces/)([\w.-]+/[\w.-]+)(?:@([^/]+))?(?:/(.*))?", re.ASCII | re.DOTALL)
 
 

@@ -173,7 +173,7 @@ class Scripts(Case):
         with local(environments={"mine": slow}, folder=self.folder) as client:
             batch = client.start_batch(request, "b")
             until("it is asked", lambda: self.calls())
-            with self.assertRaisesRegex(LocalError, r"mine has other code.* than what b plays with.*stop\(\)"):
+            with self.assertRaisesRegex(LocalError, r"expected mine with the code and data that b plays with.*stop\(\)"):
                 local(environments={"mine": lambda reply, sample: 2}, folder=self.folder)
             with local(environments={"mine": slow}, folder=self.folder):
                 self.assertEqual(batch.progress()["phase"], "running", "the same code is no other")
@@ -188,7 +188,7 @@ class Scripts(Case):
         until("some rollouts", lambda: len(self.calls()) >= 2)
         child.kill()
         child.wait()
-        with self.assertRaisesRegex(LocalError, "mine has other code.* than what b plays with"):
+        with self.assertRaisesRegex(LocalError, "expected mine with the code and data that b plays with"):
             local(environments={"mine": lambda reply, sample: 2}, folder=self.folder)
         calls = len(self.calls())
         with local(folder=self.folder) as client:

@@ -68,7 +68,7 @@ export function agentFailed({ line, exit }: Life, misfit: string | null = null):
       : last === printed
         ? last
         : `${last}\nit printed at its end:\n${printed}`;
-  const asked = misfit === null ? '' : ` behind a request that is never answered (${misfit})`;
+  const asked = misfit === null ? '' : ` after a request that is never answered (${misfit})`;
   return new Fault({
     type: 'AgentFailed',
     message: `its program failed in life ${line.life} (${how})${asked}: ${said}`,

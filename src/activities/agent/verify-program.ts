@@ -88,7 +88,7 @@ function noReward({ ref, journal: { trajectory } }: Playing): Fault {
   const task = trajectory.start?.task_name ?? '';
   return new Fault({
     type: 'EnvironmentRejected',
-    message: `the program of ${rolloutId(ref)} ended without a reward: expected that it returns one, since environment ${task} has no \`verify\``,
+    message: `the program of ${rolloutId(ref)} ended without a reward: expected it to return one, since environment ${task} has no \`verify\``,
   });
 }
 

@@ -108,7 +108,7 @@ function lostEnds({
     if (hasEnded(trajectory) || asked >= MOST_ASKED) return null;
     asked += 1;
     const end = await endOf(rolloutId(ref)).catch((error: unknown) => {
-      warn(`nobody says how the workflow of ${rolloutId(ref)} ended: ${describeError(error)}`);
+      warn(`the end of the workflow of ${rolloutId(ref)} is unknown: ${describeError(error)}`);
       return null;
     });
     if (end === null) return null;

@@ -141,7 +141,7 @@ function lineOf(text: string): unknown {
   if (problem !== null) throw new Error(problem);
   // A file of something else: failures stay in history, and its text is none of their business.
   if (text.length >= FEWEST_CHARACTERS && !text.trimStart().startsWith('{')) {
-    const got = `a line of ${text.length} characters that begins otherwise`;
+    const got = `a line of ${text.length} characters that does not begin with {`;
     throw new Error(`expected a JSON object, got ${got}; is this a file of samples, one a line?`);
   }
   try {

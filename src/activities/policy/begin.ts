@@ -67,7 +67,9 @@ export const begin: Order = async (input, ordering) => {
   const record = await keepPaused(on, faults);
   const kept = ticketOf(record, nonce);
   if (record === null || kept === null)
-    throw refused(`fewer engines than the quorum could be held: ${textOfFaults(textsOf(faults))}`);
+    throw refused(
+      `fewer engines than the quorum could be paused: ${textOfFaults(textsOf(faults))}`,
+    );
   return { record, begun: answerOf(kept, { policy, record }) };
 };
 

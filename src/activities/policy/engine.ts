@@ -249,13 +249,13 @@ export async function checkProbe(
 /** How far each logprob may be off: the weights are the same, computed on other memory. */
 const WAKE_TOLERANCE = 0.05;
 
-/** Throws if it computes something else than before it slept, under the same weights. */
+/** Throws if its logprobs differ from those before it slept, under the same weights. */
 export async function checkAwake(
   control: WeightControl,
   { before, ...bound }: Bound & { before: readonly number[] },
 ): Promise<void> {
   if (distance(before, await control.promptLogprobs(AGREED_IDS, bound)) <= WAKE_TOLERANCE) return;
-  const message = 'it computes something else than before it slept';
+  const message = 'its logprobs differ from those before it slept';
   throw new Fault({ type: 'PolicyVersionMismatch', message });
 }
 

@@ -77,7 +77,7 @@ async function identityOf(
   const asked = await Promise.allSettled(others.map((other) => other.identify({ model }, bound)));
   for (const one of asked) if (one.status === 'fulfilled') return one.value;
   bound.signal.throwIfAborted();
-  const message = `${control.replica}: no other replica answers, with which it could be compared`;
+  const message = `${control.replica}: no other replica answers that it can be compared with`;
   throw new Fault({ type: 'GenerationUnavailable', message, at: control.replica });
 }
 

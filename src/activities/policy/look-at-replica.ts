@@ -44,7 +44,9 @@ async function whatIsWrong(
       return `it says weights ${JSON.stringify(label)}, expected ${JSON.stringify(String(expected))}: somebody else has changed them`;
     // Without files it would serve nothing any more, where somebody may only have to resume it.
     const mayBeLoaded = canRestore(viewOf(record));
-    return mayBeLoaded && (await control.paused(bound)) ? 'it is paused, by nobody here' : null;
+    return mayBeLoaded && (await control.paused(bound))
+      ? 'it is paused, and not by this deployment'
+      : null;
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof Fault)) throw error;

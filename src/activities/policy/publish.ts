@@ -80,7 +80,7 @@ function filesNotes(
   const path = JSON.stringify(weights.path);
   if (files === null)
     return [
-      `${path} ${why} on ${hostname()}, where the worker runs: if other files are put there under version ${version}, nobody notices`,
+      `${path} ${why} on ${hostname()}, where the worker runs: later changes of the files of version ${version} are not noticed`,
     ];
   const served = earlier?.version ?? null;
   const theirs = served === null ? undefined : earlier?.weights[served];

@@ -40,7 +40,7 @@ export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answ
     return new Fault({ type: 'EnvironmentRejected', message });
   };
   if (observation === null && !terminated && !truncated) {
-    const what = 'expected a message of a turn that ends nothing, got null';
+    const what = 'expected a message, because the rollout goes on, got null';
     throw rejection([{ where: 'observation', what }]);
   }
   return cleaned({

@@ -57,7 +57,7 @@ export const planned = (asked: Workload, figures: Figures): Row[] =>
 
 function given(option: string, { text, example }: { text: string | undefined; example: string }) {
   if (text !== undefined) return text;
-  throw new UsageError(`${option}: expected it, such as ${option} ${example}, got nothing`);
+  throw new UsageError(`${option}: required, such as ${option} ${example}`);
 }
 
 const countOf = (option: string, text: string | undefined): number =>

@@ -85,5 +85,5 @@ function whyAgain({ at, attempt }: LineOf<'claim'>, { ended, fault, ...before }:
   if (attempt === 1) return 'the batch was started again';
   if (fault !== null) return `after ${fault.type} in turn ${fault.turn}`;
   const silent_s = Math.max(0, at - (before.at ?? at)).toFixed(1);
-  return `the one before it fell silent ${silent_s} s earlier: its worker was lost, its heartbeats were, or its time was over`;
+  return `the one before it fell silent ${silent_s} s earlier: its worker or its heartbeats were lost, or its time was over`;
 }

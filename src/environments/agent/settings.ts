@@ -80,14 +80,14 @@ const Run = z
     if (url !== null && command !== null)
       refuse(['command'], 'expected no command beside url, got both');
     if (command !== null && headers_env !== null)
-      refuse(['headers_env'], 'expected none without url, which alone is asked');
+      refuse(['headers_env'], 'expected none without url, to which headers are sent');
     if (command === null && (setup ?? submit) !== null)
       refuse([setup === null ? 'submit' : 'setup'], 'expected none without command');
     for (const [name, argv] of Object.entries({ setup, submit })) {
       if (Array.isArray(argv) && argv.some(asksPolicy))
         refuse(
           [name],
-          'expected neither {base_url} nor {key}, got one: it has no way to the policy; what a model judges is for verify',
+          'expected neither {base_url} nor {key}, got one: it cannot reach the policy; use verify where a model judges',
         );
     }
     if (Array.isArray(submit) && /^(?!\/|\{).*\//.test(submit[0]))

@@ -117,7 +117,7 @@ function compare({ message, observation }: ExecutedTurn, again: string): void {
   const quote = (text: string): string => JSON.stringify(text.slice(0, QUOTED));
   throw new Fault({
     type: 'StateLost',
-    message: `code: the interpreter was lost, and the code of message ${message} does not do again what it did: expected ${quote(observation)}, got ${quote(again)}`,
+    message: `code: the interpreter was lost, and the code of message ${message} gave another result when it ran again: expected ${quote(observation)}, got ${quote(again)}`,
   });
 }
 

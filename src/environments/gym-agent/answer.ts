@@ -164,7 +164,7 @@ async function settled(
   const components = componentsOf(value, { reward });
   const refused = outOfBounds(reward, own) ?? ('fault' in components ? components.fault : null);
   if (refused !== null) {
-    const message = `${answeredBy(result, sample)} what cannot be trained on: ${refused.message}`;
+    const message = `${answeredBy(result, sample)} a result that cannot be trained on: ${refused.message}`;
     const failure = new Fault({ type: refused.type, message, retryable: false });
     return { ...failedBy(failure), result: { ...result, refused } };
   }
@@ -174,6 +174,6 @@ async function settled(
 
 function outOfBounds(reward: number, own: number): Refusal | null {
   if (Reward.safeParse(reward).success) return null;
-  const message = `expected a reward that effort_levels leave between its bounds, got ${reward} of ${own}`;
+  const message = `expected a reward within its bounds after effort_levels, got ${reward}, made from ${own}`;
   return { type: 'EnvironmentRejected', message };
 }

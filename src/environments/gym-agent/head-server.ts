@@ -91,7 +91,7 @@ export function createHeadServer({
     silence: (): string | null => {
       if (failure === null || last === null) return null;
       const age_s = Math.round((now() - last.at) / 1000);
-      return `where it is, the head server said ${age_s} s ago, and says no more: ${describeError(failure)}`;
+      return `the head server named its address ${age_s} s ago, and does not answer now: ${describeError(failure)}`;
     },
     close,
   };
@@ -104,7 +104,7 @@ async function configIn(text: string, subject: string): Promise<Config> {
     const yaml = z.string().parse(JSON.parse(text));
     return recordOf(z.unknown()).parse(await parseForeignYaml(yaml));
   } catch (error) {
-    const what = `expected a JSON string that holds a YAML mapping, got what is none (${error instanceof Error ? error.name : typeof error})`;
+    const what = `expected a JSON string that holds a YAML mapping, got another text (${error instanceof Error ? error.name : typeof error})`;
     throw rejected({ subject, problems: [{ where: '(body)', what }] });
   }
 }

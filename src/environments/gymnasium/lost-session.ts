@@ -65,7 +65,7 @@ export function stepFault(error: unknown, { step_idempotency }: { step_idempoten
   if (code !== null && code !== 'ECONNREFUSED') return error;
   return lost(
     error,
-    'its session is in doubt, since the server does not say supports_step_idempotency',
+    'the session may have taken this step, since the server does not report supports_step_idempotency',
   );
 }
 

@@ -30,14 +30,14 @@ export interface SelfGraded {
 export const gradedAgainstItself = ({ isRight, say }: SelfGraded): GroundTruthCheck => ({
   problemOf(ground_truth) {
     if (isRight(ground_truth, '') || isRight(ground_truth, say('')))
-      return `expected a text that differs from no answer, got ${preview(ground_truth)}`;
+      return `expected a text that an empty answer does not match, got ${preview(ground_truth)}`;
     return problemWith(ground_truth, (answer) => isRight(ground_truth, say(answer)));
   },
 });
 
 function problemWith(ground_truth: string, isRight: (answer: string) => boolean): string | null {
   if (!isRight(ground_truth))
-    return `expected an answer that gets the reward itself, got ${preview(ground_truth)}, which does not`;
+    return `expected a ground truth that is rewarded as an answer, got ${preview(ground_truth)}, which is not`;
   const marked = markedAnswer(ground_truth);
   return marked === null || isRight(marked) ? null : partProblem(ground_truth, marked);
 }

@@ -110,7 +110,7 @@ export function shapeIn(
   for (const [field, value] of Object.entries(body)) {
     if (value == null || shapeOf(field)?.(value) !== false) continue;
     throw unsupported(field, {
-      expected: 'none, which the policy is not sampled with',
+      expected: 'none, since the policy is not sampled with it',
       got: value,
     });
   }

@@ -48,7 +48,7 @@ export const withoutPlace = ({ message, at }: Fault): string =>
 export const tooLong = (ms: number): Refusal => ({
   status: 503,
   code: 'call_timeout',
-  message: `no answer within ${Math.round(ms / 1000)} s: ask again, and it goes on`,
+  message: `no answer within ${Math.round(ms / 1000)} s: ask again, and the answer continues`,
 });
 
 export const ended = (why: 'over' | 'moved'): Refusal =>

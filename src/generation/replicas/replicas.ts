@@ -240,7 +240,8 @@ async function withSecondOpinion<T>(
       if (!failedAtIt(again)) throw again;
       // One that is not healthy says nothing about the request.
       await (second ?? first).describe(signal);
-      const who = second === null ? 'it answers so twice' : `so does ${first.service.replica}`;
+      const who =
+        second === null ? 'it gives this answer twice' : `${first.service.replica} gives it, too`;
       const message = `${again.message}; ${who}, and is healthy`;
       throw faultWith(again, { type: 'GenerationRejected', message, retryable: false });
     }

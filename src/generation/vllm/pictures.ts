@@ -182,7 +182,7 @@ async function learn(
   if (refused !== null && refused.status >= 500)
     throw refusalFault(refusalOf(refused), siteOf(deps, GENERATE));
   return {
-    what: `model ${model}: expected that one id stands for a picture in its chat template, got a run of ids in whose place POST ${GENERATE} takes none`,
+    what: `model ${model}: expected a chat template that writes one id for a picture, got a run of ids, which POST ${GENERATE} does not replace`,
   };
 }
 

@@ -116,7 +116,7 @@ export const surplusOf = (trajectory: Trajectory, k: number): Outcome => ({
   stop_reason: 'stopped',
   failure: failureOf(trajectory, {
     type: 'Surplus',
-    message: `it is valid, and ${k} earlier repeats of its group are its rows`,
+    message: `it is valid, but its group already has ${k} rows, of earlier repeats`,
   }),
 });
 

@@ -215,7 +215,7 @@ async function refusalText({ status, header, body }: Opened, url: string): Promi
  * or the path.
  */
 function targetOf(location: string | null, url: string): string {
-  if (location === null || !URL.canParse(location, url)) return 'no place that it names';
+  if (location === null || !URL.canParse(location, url)) return 'an unknown place';
   const [asked, target] = [new URL(url), new URL(location, url)];
   const isSame =
     target.host === asked.host ||

@@ -90,7 +90,7 @@ export function problemOfHidden(
     const real = existsSync(one) ? realpathSync(one) : one;
     const by = shown.find((mount) => real === mount || real.startsWith(`${mount}/`));
     if (by !== undefined)
-      return `expected what the program does not see, got ${one}, which is in ${by}, and that it sees: move it, or mount less`;
+      return `expected a place that the program does not see, got ${one}, which is in ${by}: move it, or mount less`;
   }
   return problemOf(hidden);
 }

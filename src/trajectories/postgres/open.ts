@@ -142,7 +142,8 @@ async function tryOut(database: Database, schema: string): Promise<void> {
   await table.insert([{ rollout, n: 0, writer: 'check', behind: '', lines }]);
   try {
     const [row] = await table.read(rollout, 0);
-    if (row?.lines !== lines) throw refused('what is written is not what is read');
+    if (row?.lines !== lines)
+      throw refused('expected to read back the text that was written, got another one');
   } finally {
     await table.delete([rollout]);
   }

@@ -51,8 +51,9 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
   const ids = models.map(({ id }) => id);
   const model = models.find(({ id }) => id === (settings.model ?? ids[0]));
   if (model === undefined) {
-    const what = `serves ${previews(ids) || 'no model'}, not ${settings.model === null ? 'any' : preview(settings.model)}`;
-    return [broken(what, `generation.${name}.model names one of those`)];
+    const expected = settings.model === null ? 'a model' : preview(settings.model);
+    const what = `expected ${expected} (generation.${name}.model), it serves ${previews(ids) || 'none'}`;
+    return [broken(what, `name a model that it serves in generation.${name}.model`)];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
   const found = [ok(`${version ?? 'no version said'}, model ${preview(model.id)}${length}`)];

@@ -87,7 +87,7 @@ describe('variables of a rollout', () => {
     one.key = 'elsewhere';
     await assert.rejects(
       one.run('1'),
-      faultOf('StateLost', 'message 1 does not do again what it did', first),
+      faultOf('StateLost', 'message 1 gave another result when it ran again', first),
     );
   });
 

@@ -87,7 +87,10 @@ describe('what a head server said', () => {
       deployed.act = act;
       deployed.now = 60_000;
       assert.equal(await head.serverUrl('a', signal), 'http://h:1');
-      assert.match(head.silence() ?? '', /the head server said 60 s ago, and says no more: /);
+      assert.match(
+        head.silence() ?? '',
+        /the head server named its address 60 s ago, and does not answer now: /,
+      );
       deployed.act = 'answer';
       deployed.now = 70_000;
       await head.serverUrl('a', signal);
@@ -121,7 +124,7 @@ describe('what a head server says at great length', () => {
     [
       '100,000 lists in one another',
       `a: ${repeated('[', 1e5)}`,
-      /a YAML mapping, got what is none|there are none/,
+      /a YAML mapping, got another text|there are none/,
     ],
   ];
   for (const [what, yaml, says] of cases)
@@ -194,7 +197,7 @@ describe('agents that a head server lists', () => {
       agents.serverOf('a', signal),
       faultOf(
         'EnvironmentUnavailable',
-        /ECONNREFUSED.*; where it is, the head server said \d+ s ago/,
+        /ECONNREFUSED.*; the head server named its address \d+ s ago/,
       ),
     );
   });

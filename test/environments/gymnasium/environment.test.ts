@@ -160,7 +160,7 @@ describe('a gymnasium environment', () => {
       server.trouble.push(cut);
       const fault = await faultOf(say('one'));
       assert.deepEqual([fault.type, fault.retryable], ['EnvironmentStateLost', false]);
-      assert.match(fault.message, /POST .*\/step failed: .*in doubt/);
+      assert.match(fault.message, /POST .*\/step failed: .*may have taken this step/);
     });
   }
 

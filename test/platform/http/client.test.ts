@@ -129,7 +129,7 @@ describe('an answer', () => {
     ['/v1/models/?token=abc', (asked) => `${asked}/v1/models/`],
     ['https://127.0.0.1/v1/models?token=abc', () => 'https://127.0.0.1/v1/models'],
     ['https://user:pass@elsewhere:8443/login?token=abc', () => 'elsewhere:8443'],
-    ['http://[', () => 'no place that it names'],
+    ['http://[', () => 'an unknown place'],
   ];
   for (const [location, named] of places)
     test(`a redirect to ${location} is named as far as it helps`, async (t) => {

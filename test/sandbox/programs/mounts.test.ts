@@ -61,10 +61,11 @@ describe('what a mount brings', { skip }, () => {
     for (const hidden of [tests, link])
       await assert.rejects(openLife(programs(t, { mounts: [all], submit_mounts: [hidden] })), {
         type: 'EnvironmentRejected',
-        message: `environments.swe.run.submit_mounts: expected what the program does not see, got ${hidden}, which is in ${all}, and that it sees: move it, or mount less`,
+        message: `environments.swe.run.submit_mounts: expected a place that the program does not see, got ${hidden}, which is in ${all}: move it, or mount less`,
       });
     await assert.rejects(openLife(programs(t, { submit_mounts: ['/usr/share'] })), {
-      message: /run\.submit_mounts: expected what the program does not see, got \/usr\/share/,
+      message:
+        /run\.submit_mounts: expected a place that the program does not see, got \/usr\/share/,
     });
   });
 

@@ -177,7 +177,7 @@ def check_settings(args: Any, request: Dict[str, Any]) -> None:
             f"max_steps: expected a number of steps: the trainer's count of epochs begins anew when it is started again; got {args.max_steps}"
         )
     if lag < 1:
-        raise ValueError("max_lag: expected at least 1: the trainer takes a step's samples before the sync in front of it; got 0")
+        raise ValueError("max_lag: expected at least 1: the trainer takes a step's samples before that step's sync; got 0")
     if args.max_staleness < lag + 1:
         raise ValueError(f"max_staleness: expected at least max_lag + 1 = {lag + 1}, else samples are dropped, got {args.max_staleness}")
     if args.token_budget is None or args.token_budget > 0:

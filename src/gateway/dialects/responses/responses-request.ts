@@ -68,7 +68,7 @@ function itemsIn(input: unknown): unknown {
 /** By field, the one value that may stand there. */
 const ONLY: Readonly<Record<string, { value?: unknown; expected: string }>> = {
   stream: { value: false, expected: 'false, since these answers are not streamed yet' },
-  background: { value: false, expected: 'false, since an answer is given where it is asked for' },
+  background: { value: false, expected: 'false, since each answer is the reply to its request' },
   truncation: { value: 'disabled', expected: 'disabled, since no message is left out' },
   conversation: { expected: 'none, since input is the whole conversation' },
   context_management: { expected: 'none, since input is the whole conversation' },
