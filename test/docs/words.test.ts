@@ -11,7 +11,7 @@ import { pagesOf, readRepository } from './checks/repository.js';
 import { wordsIn } from './checks/words.js';
 
 const MOST = 1000;
-const MOST_TOGETHER = 74_000;
+const MOST_TOGETHER = 46_500;
 /** Programs write the whole page. */
 const WRITTEN = new Set(['lab/bench/TABLES.md']);
 
@@ -25,7 +25,7 @@ const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
   'ARCHITECTURE.md': { words: 3000, why: 'each death and each failure, with its file' },
-  'CONTRIBUTING.md': { words: 1500, why: 'the dependencies, and why' },
+  'CONTRIBUTING.md': { words: 1450, why: 'the dependencies, and why' },
   'docs/agents.md': { words: 1900, why: GUIDE },
   'docs/batches.md': { words: 2250, why: GUIDE },
   'docs/deployment.md': { words: 2000, why: GUIDE },
@@ -36,10 +36,10 @@ const BOUNDS: Record<string, Bound> = {
   'docs/stream.md': { words: 1300, why: GUIDE },
   'docs/trainers.md': { words: 2000, why: 'a section for each trainer' },
   'docs/training-data.md': { words: 2500, why: 'what a row says decides what trains' },
-  'docs/weights.md': { words: 3200, why: GUIDE },
+  'docs/weights.md': { words: 2550, why: GUIDE },
   'gym/README.md': { words: 1700, why: GUIDE },
   'lab/bench/README.md': { words: 1550, why: MEASURED },
-  'lab/chaos/README.md': { words: 1700, why: MEASURED },
+  'lab/chaos/README.md': { words: 1650, why: MEASURED },
   'python/README.md': { words: 1100, why: GUIDE },
 };
 
