@@ -22,7 +22,7 @@ Collects rollouts of NeMo Gym's agent servers: the arguments, the input files an
 \`ng_collect_rollouts\` and \`gym eval run --no-serve\`, such as
   temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
     +num_repeats=4 +num_samples_in_parallel=64
-Each row has a journal: whatever dies, +resume_from_cache=true continues. Without --config the command starts a Temporal
+Each row has a journal: after any crash +resume_from_cache=true continues. Without --config the command starts a Temporal
 dev server with its Web UI and a worker, with files in their own folder below .rollouts, and ends them at its end.
 
 --config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in
@@ -54,9 +54,8 @@ the arguments and files of \`ng_e2e_collect_rollouts\` and \`gym eval run\`, suc
 Rows go to out/results/preprocessed_datasets/validation.jsonl, their statistics to validation_metrics.json beside it. A
 benchmark's prepare script is run, without a network, where Gym is installed (its \`gym\` is on the PATH, or in the .venv of
 this folder or of a search directory); log: out/results/prepare.log. Files that are still missing are named, with how to
-get them, not downloaded. Servers that answer are used: the head server (+head_server={host: H, port: P}, default
-127.0.0.1:11000) and every server that it knows. Where none answer, they are started; log: out/results/servers.log. They
-end with this command.
+get them, not downloaded. The command uses the head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and
+every server that it knows. If they do not answer, it starts them, and ends them at its end; log: out/results/servers.log.
 
 --serve-command TEXT  starts the servers, by bash; default: the installed \`gym env start\` with the same arguments
 --no-serve            starts none
@@ -74,13 +73,13 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
                            [--answer-key FIELD] [--subset-key FIELD]
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
-and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Repeated results count once; they, lines
-that are no result, and FILE from an earlier run are reported and left out. Results of one task and rollout that differ are
-an error, as of shards that each number their tasks from 0. An agent's metrics come from its server's /aggregate_metrics,
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Repeated results count once. Lines that are
+no result, and FILE from an earlier run, are reported and left out. Different results of one task and rollout are an error,
+as of shards that each number their tasks from 0. An agent's metrics come from its server's /aggregate_metrics,
 found through the head server (default 127.0.0.1:11000, +head_server.port=N). If there is no server, or it has no such
 path, they are computed here: upstream's default metrics, pass@k of the reward, majority@k of the answers in field
---answer-key, and all of these for each value of --subset-key. A server that fails is an exit code of 1. No Temporal server
-is needed.
+--answer-key, and all of these for each value of --subset-key. If a server fails, the exit code is 1. It needs no Temporal
+server.
 
 ${FIELDS}
 ${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,

@@ -18,9 +18,9 @@ def main():
     parser.add_argument("environment", help="module:name of a class or a function, in the current folder or installed")
     add_options(parser, port=9000)
     parser.add_argument("--timeout", type=float, help=f"seconds for one call (default the class's timeout, else {TIMEOUT_S})")
-    parser.add_argument("--processes", type=int, help="of the environment (default the class's processes, else 1)")
-    parser.add_argument("--max-body", metavar="MIB", type=int, default=MOST_BYTES >> 20, help=f"of one request (default {MOST_BYTES >> 20}); metrics and all together: {TIMES_TOGETHER} times as much")
-    parser.add_argument("--max-connections", metavar="N", type=int, default=MOST, help=f"at once (default {MOST})")
+    parser.add_argument("--processes", type=int, help="processes of the environment (default the class's processes, else 1)")
+    parser.add_argument("--max-body", metavar="MIB", type=int, default=MOST_BYTES >> 20, help=f"size limit of one request (default {MOST_BYTES >> 20}); {TIMES_TOGETHER} times as much for metrics, and for all requests together")
+    parser.add_argument("--max-connections", metavar="N", type=int, default=MOST, help=f"connections at once (default {MOST})")
     # For durable_rollouts.local: the environment is what the copies have, and the server ends with the process.
     parser.add_argument("--copies", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)

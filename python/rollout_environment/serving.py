@@ -12,10 +12,10 @@ from .watch import write
 
 def add_options(parser, *, port):
     """``port`` is the default."""
-    parser.add_argument("--port", type=int, default=port, help=f"0: any free one (default {port})")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--token-env", metavar="NAME", help="the variable that holds the token that every request has to bring")
-    parser.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="a name that requests without a token may use for this server")
+    parser.add_argument("--port", type=int, default=port, help=f"port to listen on, 0: any free one (default {port})")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--token-env", metavar="NAME", help="the environment variable with the token that each request must have")
+    parser.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="a host name of this server that requests without a token may use")
 
 
 def token_of(arguments, *, what):

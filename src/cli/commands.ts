@@ -9,8 +9,8 @@ export const COMMANDS: Partial<Record<string, Command>> = {
 Starts a batch with the request in FILE (JSON). ID names this request permanently: starting it again joins the batch
 while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed.
 --restart plays a batch again that has ended, for example with another reward: the worker removes what its rollouts have
-played (their journals), the groups that were handed out, and metrics.json. Request and samples stay, and so do the rows,
-until new ones take their place at the end. A batch that runs is refused.
+played (their journals), the groups that were handed out, and metrics.json. Request and samples stay. The rows stay until
+new ones take their place at the end. A batch that runs is refused.
 --watch shows its board until it has ended, then its result.
 The Temporal server and the task queue come from ./temporal.yaml if it exists, else from TEMPORAL_* variables and
 temporal.toml, else they are 127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,
@@ -43,25 +43,25 @@ temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
 temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--call N] [--tokens] [--follow] [--json] [--config FILE]
 
 Shows a batch's rollouts from the store that temporal.yaml names: while it runs, afterwards, and without server and
-worker. BATCH lists them, each with its reason: the failure, the environment's last message, the end of the policy's,
-or the fault that it waits on. BATCH/ROW shows those of one sample side by side. BATCH/ROW-REPEAT shows one: its
-messages, the reward, mean logprob and end of each turn, where a generation was interrupted, attempts with why they
-began, and faults, with their times. An agent that asks for answers has a line for each of its calls: what it goes on
-from and why it branches, the tools that were called, and whether it trains. --call N shows one of them whole.
+worker. BATCH lists them, each with its reason: the failure, the last message of environment or policy, or the fault that
+it waits on. BATCH/ROW shows those of one sample side by side. BATCH/ROW-REPEAT shows one: its messages, the reward, mean
+logprob and end of each turn, interrupted generations, attempts with their causes, and faults, with their times. An agent
+that asks for answers has a line for each of its calls: the call that it continues, why it branches, the tools that were
+called, and whether it trains. --call N shows one of them whole.
 
---worst N shows the N lowest rewards, then failures if N has room for them, and goes with none of --sort, --reverse, --limit
-and --failed. --sort has the largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses
-reward, tokens (or length), turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with
-" and " in it needs quotes. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows
-new output. --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
+--worst N shows the N lowest rewards, then failures if there are fewer; it excludes --sort, --reverse, --limit and --failed.
+--sort has the largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses reward, tokens (or
+length), turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with " and " needs quotes.
+Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output. --json prints a
+line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,
   },
   list: {
     usage: `temporal-rollout list [--running] [--limit N] [--json] [--config FILE]
 
 Lists batches and streams, the newest first: those of the store that temporal.yaml names, and those that the Temporal
-server has. Each has its state, when it was started, and its rollouts, which show lists. One that is unfinished has no
-result, and the server does not have it: starting its id again continues it.
+server has. Each has its state, its start and the counts of its rollouts. "unfinished" means that it has no result and the
+server does not have it: starting its id again continues it.
 
 --limit N shows N of them (default 20), --running only those that run, --json a line of JSON for each. The exit code is 1
 if the server does not answer: the list has what the store knows.`,
@@ -130,8 +130,9 @@ temporal-rollout policy wake [--tags weights]
 The weights of a generation service (default "default"): the state of each replica, or new weights for all. FILE has
 the fields of the update as JSON, for example a probe; options override them. On a terminal publish shows each
 replica's progress. A trainer that names itself (--holder) holds the service: others are refused until release, or
-five minutes after its last sign of life. begin to attach are for a trainer that sends weights to the engines itself,
-sleep and wake for one that needs their memory (docs/weights.md); they print the answer as JSON. The exit code is 1 if the update fails.`,
+five minutes after its last sign of life. begin, alive, finish, abandon and attach are for a trainer that sends weights to
+the engines itself, sleep and wake for one that needs their memory (docs/weights.md); they print the answer as JSON. The
+exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },
   engine: {
@@ -141,10 +142,11 @@ temporal-rollout engine drain --url URL [--drain-limit 1m] [--force] …
 temporal-rollout engine leave --url URL [--force] …
 temporal-rollout engine attend --url URL [--drain-limit 1m] … -- COMMAND …
 
-Which engines a generation service (default "default") has beside those of temporal.yaml, whose \`allow\` says where they
-may be. One that joins is examined and gets the current weights before it serves. One that drains gets no new request;
-what it still samples at the limit goes on elsewhere. attend starts COMMAND, such as vllm serve, makes the engine at URL
-join when it is healthy, passes signals on, drains it at SIGTERM, and makes it leave at its end.`,
+Lists, adds and removes engines of a generation service (default "default"), beside those of temporal.yaml. Its \`allow\`
+says where they may be. An engine that joins is examined and gets the current weights before it serves. An engine that
+drains gets no new request; requests that still run at the limit continue on other engines. attend starts COMMAND, such
+as vllm serve, makes the engine at URL join when it is healthy, passes signals on, drains it at SIGTERM, and makes it
+leave at its end.`,
     load: async () => (await import('./engine.js')).engineCommand,
   },
   stream: {
@@ -213,7 +215,7 @@ the token that the template rewrites, its message, and a remedy. The exit code i
     usage: `temporal-rollout plan --rollouts N --turns N --turn-time T --tokens N [--turn-slice 10m] [--json]
 
 Prints what N rollouts in flight need of Temporal, the store and workers, computed from measured figures (docs/scale.md):
-requests and events a second, actions of Temporal Cloud, bytes, cores, processes, memory, open files. It asks nobody.
+requests and events a second, actions of Temporal Cloud, bytes, cores, processes, memory, open files. It needs no server.
 
   --rollouts N    in flight at once; one that ends is replaced
   --turns N       of each rollout
@@ -231,10 +233,10 @@ Starts a Temporal dev server with its Web UI, a worker and a simulated engine, a
 --exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
 with a FILE other than the project's own temporal.yaml. FILE is ./temporal.yaml by default, and the project's own where
 there is none; then the example's request and samples are put into ./examples/sliding-puzzle. The worker has FILE's
-settings. Engines that FILE names (generation) play; the simulator plays, as service "default", where FILE names none, and
+settings, and the engines that FILE names (generation) play. The simulator plays service "default" if FILE names none, and
 in place of http://127.0.0.1:8000/v1 in the project's own temporal.yaml. The stack's files go to .rollouts beside FILE.
---engine URL is an engine that plays service "default" in any case. --simulator FILE makes the simulator play it; FILE has
-its settings in YAML (speed, faults, a log of its requests), in place of the example's.
+With --engine URL that engine plays service "default", with --simulator FILE the simulator does; FILE then has its
+settings in YAML (speed, faults, a log of its requests), in place of the example's.
 
 --example NAME plays the batch of examples/NAME, which has a temporal.yaml of its own, such as \`agent\`. Where ./examples
 does not have it, it is put there first.

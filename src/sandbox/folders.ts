@@ -156,7 +156,7 @@ async function remove(folder: string, { python, modules }: Program): Promise<str
     timeoutMs: REMOVE_MS,
   });
   if (await isGone()) return null;
-  return answerOf(stdout) ?? `what removes it: ${problem || 'it says nothing'}`;
+  return answerOf(stdout) ?? (problem || 'the reason is not known');
 }
 
 function answerOf(said: string): string | null {

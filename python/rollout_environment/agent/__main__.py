@@ -14,7 +14,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m rollout_environment.agent", description=__doc__)
     parser.add_argument("program", help="module:function, in the current folder or installed; it is called with a Task")
     add_options(parser, port=9100)
-    parser.add_argument("--runs", type=int, default=MOST_RUNS, help=f"at once (default {MOST_RUNS})")
+    parser.add_argument("--runs", type=int, default=MOST_RUNS, help=f"programs at once (default {MOST_RUNS})")
     arguments = parser.parse_args()
     token = token_of(arguments, what="start runs")
     _check(arguments.program)

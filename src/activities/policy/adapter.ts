@@ -30,7 +30,7 @@ export function adapterTo(
 }
 
 export const NO_BASE =
-  'its weights are not known, and nobody has published those that its adapter is for: restart its process, or publish a checkpoint';
+  'its weights are not known, and those of its adapter were never published: restart its process, or publish a checkpoint';
 
 /** Whether a replica has the weights that the adapter is for. Those that an engine starts with cannot be told apart. */
 export function isBelow(entry: ReplicaEntry, { base }: AdapterOf): boolean {
