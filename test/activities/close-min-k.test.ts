@@ -64,7 +64,7 @@ describe('closing a batch of min_k', () => {
     const surplus = failures.filter(({ failure }) => failure?.type === 'Surplus');
     assert.deepEqual(surplus.map(nameOf), ['0-4', '1-2']);
     assert.ok(surplus.every(({ stop_reason }) => stop_reason === 'stopped'));
-    assert.match(surplus[0]?.failure?.message ?? '', /2 earlier repeats of its group/);
+    assert.match(surplus[0]?.failure?.message ?? '', /its group already has 2 rows/);
     assert.deepEqual(counts, {
       requested: 15,
       completed: 5,

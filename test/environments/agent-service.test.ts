@@ -186,7 +186,7 @@ describe('settings of an agent', () => {
       assert.match(problems({ run: { command, ...more } }), is);
     };
     wrong({ setup: ['fetch', '{base_url}'] }, /neither \{base_url\} nor \{key\}, got one/);
-    wrong({ submit: ['grade', '--key={key}'] }, /what a model judges is for verify/);
+    wrong({ submit: ['grade', '--key={key}'] }, /use verify where a model judges/);
     wrong({ submit: ['./grade'] }, /expected a program on PATH or an absolute path.*got \.\/grade/);
     wrong({ submit: 'patch' }, /expected diff, or a program and its arguments as a list/);
     wrong({ submit_mounts: ['t'] }, /expected none without a command of submit/);

@@ -122,7 +122,7 @@ describe('effort levels', () => {
     const given = { more: { reward: 9e29 }, effort_levels: levels };
     assert.match(
       await refusalOf([calling({})], given),
-      /^expected a reward that effort_levels leave between/,
+      /^expected a reward within its bounds after effort_levels/,
     );
   });
 });
