@@ -61,8 +61,6 @@ function openThread(gone: () => void): Thread {
   let waiting: Waiting[] = [];
   let isReady = false;
   const worker: Worker = startThread({ beside: import.meta.url, name: 'request-thread' });
-  // It ends with the process.
-  worker.unref();
   worker.once('online', () => (isReady = true));
   worker.on('message', (read: BodyRead) => {
     waiting.shift()?.resolve(read);
@@ -76,6 +74,8 @@ function openThread(gone: () => void): Thread {
   worker.once('exit', () => {
     lost(new Error('the thread that reads large bodies has ended'));
   });
+  // It ends with the process. A listener for messages would hold it, so this comes behind them.
+  worker.unref();
   return {
     isReady: () => isReady,
     ask: ({ body, ...reading }) =>
