@@ -113,4 +113,12 @@ describe('a large body', () => {
     t.after(() => there.close());
     assert.equal((await there.read(bytesOf(ODD), CHAT)).messages.length, 3);
   });
+
+  test('behind the end is read here, so that no thread outlives its reader', async () => {
+    const { there } = await readers();
+    await there.close();
+    const body = bytesOf(ODD);
+    await there.read(body, CHAT);
+    assert.notEqual(body.length, 0);
+  });
 });

@@ -30,11 +30,13 @@ interface Waiting {
 /** `large`: from how many bytes on. */
 export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader {
   let thread: Thread | null = null;
+  let isClosed = false;
   return {
     read: async (body, reading) => {
       const { dialect, limits } = reading;
       const readHere = () => hashedInTurns(dialect.read(body, limits));
-      if (body.length < large) return await readHere();
+      // A thread that is opened behind the end would hold the process.
+      if (body.length < large || isClosed) return await readHere();
       thread ??= openThread(() => (thread = null));
       // The first ones do not wait for its start.
       if (!thread.isReady()) return await readHere();
@@ -44,6 +46,7 @@ export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader
       return unpacked(read.request);
     },
     close: async () => {
+      isClosed = true;
       await thread?.close();
     },
   };
@@ -74,8 +77,6 @@ function openThread(gone: () => void): Thread {
   worker.once('exit', () => {
     lost(new Error('the thread that reads large bodies has ended'));
   });
-  // It ends with the process. A listener for messages would hold it, so this comes behind them.
-  worker.unref();
   return {
     isReady: () => isReady,
     ask: ({ body, ...reading }) =>
