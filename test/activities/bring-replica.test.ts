@@ -3,7 +3,8 @@ import { mkdir, rmdir } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
 import { Publish } from '../../src/model/policy/orders.js';
 import type { Change, PolicyRecord } from '../../src/model/policy/record.js';
-import { withTarget } from '../../src/model/policy/target.js';
+import { withoutReplica } from '../../src/model/policy/replicas.js';
+import { concluded, withTarget } from '../../src/model/policy/target.js';
 import type { ControlCall } from '../fakes/controlled-engine.js';
 import { controlFault, PROBE } from '../fakes/controlled-engine.js';
 import { ORDER, updating } from '../fakes/updated-replica.js';
@@ -306,3 +307,21 @@ test('a replica that is to be restored is only asked while it is away', async (t
   assert.equal((error as { type: string }).type, 'GenerationUnavailable');
   assert.deepEqual(engine.calls, ['examine']);
 });
+
+for (const owner of ['grpo', null])
+  test(`a replica that leaves while it is examined stays gone, and nothing is paused or loaded (${owner === null ? 'of temporal.yaml' : 'it had joined'})`, async (t) => {
+    const { engine, bench, records, set } = await updating(t);
+    await set({ state: 'away', fault: 'gone', owner });
+    const restore = { ...ORDER, version: null };
+    await records.change((now) => concluded(now!));
+    let gone: PolicyRecord | null = null;
+    engine.before = async (call: ControlCall) => {
+      if (call !== 'examine') return;
+      const at = Date.now();
+      gone = await records.change((now) => withoutReplica(now!, { url: engine.replica, at }));
+    };
+    const { type, message } = await bench.failure('bringReplica', restore);
+    assert.deepEqual([type, message], ['PolicyUpdateFailed', `${engine.replica} has left`]);
+    assert.deepEqual(engine.calls, ['examine', 'asOne']);
+    assert.deepEqual(await records.latest(), gone);
+  });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { PolicyOrder } from '../../src/activities/contract/policy.js';
 import { fieldsOf, firstRecord } from '../../src/model/policy/record.js';
-import { withJoined } from '../../src/model/policy/replicas.js';
+import { withJoined, withoutReplica } from '../../src/model/policy/replicas.js';
 import { concluded, withTarget } from '../../src/model/policy/target.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { controlledEngine } from '../fakes/controlled-engine.js';
@@ -13,9 +13,9 @@ const B = 'http://b/v1';
 const BEGIN = { holder: { name: 'grpo', incarnation: 'two' }, probe: null, code: 'trainer' };
 
 /** Two that have joined. Version 17 was sent to others, which have left: there are no files of it. */
-async function joiners(t: TestContext, { isFirst = false } = {}) {
+async function joiners(t: TestContext, { isFirst = false, urls = [A, B] } = {}) {
   const engines = [controlledEngine(A), controlledEngine(B)] as const;
-  const bench = await activityBench(t, { controls: [...engines] });
+  const bench = await activityBench(t, { controls: [...engines], urls });
   const { records } = bench.dependencies.policy('default')!;
   const sent = {
     version: 17,
@@ -37,7 +37,7 @@ async function joiners(t: TestContext, { isFirst = false } = {}) {
     bench.result('takeOrder', { service: 'default', name, nonce: 'n', input });
   const begin = async () => (await order('begin', BEGIN)).begun!;
   const finish = async (sent = [0, 1]) => (await order('finish', { ticket: 'n', sent })).finished!;
-  return { engines, bench, order, begin, finish, entry };
+  return { engines, bench, records, order, begin, finish, entry };
 }
 
 describe('engines that have joined beside weights that only a trainer has', () => {
@@ -65,6 +65,21 @@ describe('engines that have joined beside weights that only a trainer has', () =
     engines[1].identity = { ...engines[0].identity, model: 'another' };
     const answer = await begin();
     assert.equal(answer.engines.length, 1);
+  });
+
+  test('that leave while they are asked are no engines of the transfer, and stay gone', async (t) => {
+    const { engines, begin, records } = await joiners(t, { urls: [] });
+    engines[1].before = async (call) => {
+      if (call !== 'worldSize') return;
+      await records.change((now) => withoutReplica(now!, { url: B, at: Date.now() }));
+    };
+    const answer = await begin();
+    assert.deepEqual(
+      answer.engines.map(({ url }) => url),
+      [A],
+    );
+    assert.ok(!engines[1].calls.includes('pause'), engines[1].calls.join());
+    assert.deepEqual(Object.keys((await records.latest())!.replicas), [A]);
   });
 
   test('are left out if they are something else', async (t) => {

@@ -91,7 +91,9 @@ async function open(begin: Begin, { policy, nonce, heard, signal }: Ordering): P
     check(refusalOf(before));
     const { urls } = policy;
     const known = withEach(withReplicas(before ?? firstRecord(urls), urls), seen.absent);
-    const ticket = ticketFor(known, { begin, nonce, seen });
+    // One that has left while it was asked is no engine of the ticket.
+    const engines = seen.engines.filter(({ url }) => known.replicas[url] !== undefined);
+    const ticket = ticketFor(known, { begin, nonce, engines });
     const has = new Set(ticket.engines.map(({ group }) => group)).size;
     if (has === 0 || has < (begin.quorum ?? 0)) {
       const absent = Object.entries(seen.absent).map(([url, { fault }]) => [url, fault]);
@@ -220,10 +222,10 @@ const UNKNOWN = { state: 'unknown' as const, needs: null };
 
 function ticketFor(
   record: PolicyRecord,
-  { begin, nonce, seen }: { begin: Begin; nonce: string; seen: Seen },
+  { begin, nonce, engines: seen }: { begin: Begin; nonce: string } & Pick<Seen, 'engines'>,
 ): Ticket {
   const { open: before } = record.transfers;
-  const engines = placed(seen.engines, begin.groups).map(({ url, label, ...engine }) => {
+  const engines = placed(seen, begin.groups).map(({ url, label, ...engine }) => {
     const entry = record.replicas[url];
     const { state, needs } = entry === undefined ? UNKNOWN : fieldsOf(entry);
     // One of a ticket before this one may have a part of its weights.

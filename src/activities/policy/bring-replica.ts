@@ -11,7 +11,7 @@ import {
   sleptOf,
   withReplica,
 } from '../../model/policy/record.js';
-import { withoutOverdue } from '../../model/policy/replicas.js';
+import { hasLeft, withoutOverdue } from '../../model/policy/replicas.js';
 import { needsLoad } from '../../model/policy/sleepers.js';
 import { viewOf } from '../../model/policy/view.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
@@ -243,8 +243,10 @@ async function recordPause(found: Beginning, { wakes }: { wakes: boolean }): Pro
   const record = await policy.records.change((now) => {
     if (wakes && !isUnchanged(now, found))
       throw refused(`${replica}: another attempt has taken it over`);
+    const still = now?.replicas[replica];
+    if (now === null || still === undefined || hasLeft(still)) throw refused(`${replica} has left`);
     if (!wakes) loadOf(now, order.version ?? before?.version ?? null);
-    return now && withReplica(now, { replica, state: 'updating', paused_until });
+    return withReplica(now, { replica, state: 'updating', paused_until });
   });
   const { epoch = -1 } = record?.replicas[replica] ?? {};
   const slept = sleptOf(record, replica);

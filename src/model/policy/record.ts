@@ -275,12 +275,14 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord =>
 /** What becomes of a replica. */
 export type ReplicaChange = { state: ReplicaState } & Partial<Omit<Fields, 'epoch'>>;
 
-/** The record with one replica changed; the replica's epoch grows. */
+/** The record with one of its replicas changed; the replica's epoch grows. A new one joins (`withJoined`). */
 export function withReplica(
   record: PolicyRecord,
   { replica, ...change }: { replica: string } & ReplicaChange,
 ): PolicyRecord {
-  const before = fieldsOf(record.replicas[replica] ?? entryOf({ state: 'away', epoch: -1 }));
+  const entryBefore = record.replicas[replica];
+  if (entryBefore === undefined) throw new Error(`${replica} is no replica of the record`);
+  const before = fieldsOf(entryBefore);
   const away_since = before.away_since ?? change.away_since ?? null;
   // Other weights have no adapters yet.
   const weights = change.version === undefined ? {} : { adapters: [], base: null };
@@ -289,13 +291,14 @@ export function withReplica(
   return { ...record, replicas: { ...record.replicas, [replica]: entry } };
 }
 
-/** The record with each of these replicas changed. */
+/** The record with each of these replicas changed. One that has left stays gone. */
 export const withEach = (
   record: PolicyRecord,
   changes: Readonly<Record<string, ReplicaChange>>,
 ): PolicyRecord =>
   Object.entries(changes).reduce(
-    (next, [replica, change]) => withReplica(next, { ...change, replica }),
+    (next, [replica, change]) =>
+      next.replicas[replica] === undefined ? next : withReplica(next, { ...change, replica }),
     record,
   );
 

@@ -5,7 +5,7 @@ import { preview } from '../problems.js';
 import { listOf } from '../untrusted.js';
 import { MOST_ENGINES } from './orders.js';
 import type { EngineIdentity, PolicyRecord, ReplicaChange, ReplicaEntry } from './record.js';
-import { fieldsOf, withFields, withReplica } from './record.js';
+import { entryOf, fieldsOf, withFields, withReplica } from './record.js';
 import { withoutTicketEngine } from './tickets.js';
 
 /** Updates `engines`, `join`, `drain` and `leave`: which replicas a service has, beside the first ones of temporal.yaml. */
@@ -95,14 +95,17 @@ export function withReplicas(record: PolicyRecord, urls: readonly string[]): Pol
 export const withJoined = (
   record: PolicyRecord,
   joiner: { replica: string } & Partial<Omit<ReplicaChange, 'state'>>,
-): PolicyRecord =>
-  withReplica(record, {
+): PolicyRecord => {
+  const entry = record.replicas[joiner.replica] ?? entryOf({ state: 'away', epoch: -1 });
+  const known = { ...record, replicas: { ...record.replicas, [joiner.replica]: entry } };
+  return withReplica(known, {
     fault: 'it has joined',
     draining_until: null,
     ...joiner,
     state: 'away',
     examined: false,
   });
+};
 
 /** Whether it is only in the record because temporal.yaml names it. */
 export const hasLeft = ({
