@@ -76,6 +76,8 @@ class Weights(Protocol):
 
     def bring(self, trainer: Any) -> None: ...
 
+    def check_trainer(self, trainer: Any) -> None: ...
+
     def check(self, rows: List[Row]) -> None: ...
 
 
@@ -84,7 +86,7 @@ class Rollouts:
     those of temporal.yaml, and get weights by ``Publish``.
 
     client: ``durable_rollouts.Client``
-    rows: the trainer's data set, and that of its evaluation: tables or lists, for all of them are read
+    rows: the trainer's data set, and its ``eval_dataset``: tables or lists, for all of them are read
     run: names this training; another training needs another name, or gets these rollouts
     columns, task_name: as in ``Client.start_batch``
     settings: fields of a batch: ``help(durable_rollouts.RolloutSettings)``
@@ -120,6 +122,8 @@ class Rollouts:
         """
         check_settings(trainer.args)
         check_sampling(self._settings.get("generation", {}), trainer.args.temperature)
+        if self.weights is not None:
+            self.weights.check_trainer(trainer)
         self.was_asked = True
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
