@@ -225,8 +225,8 @@ class RowSequence(TypedDict):
     finish_reasons: how the engine ended each whole turn: by itself or at a stop string or stop token (``stop``), or at
       ``max_new_tokens`` or ``max_seq_len`` (``length``)
     train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
-      policy sampled, without ``masked``; it is ``[]`` for a failure, with ``loss_multiplier`` 0, and for a sequence of
-      an agent that does not train. Rows of releases before it lack it
+      policy sampled, without ``masked``; it is ``[]`` for a failure (whatever its ``loss_multiplier``), where
+      ``loss_multiplier`` is 0, and for a sequence of an agent that does not train. Rows of releases before it lack it
     policy_versions: which weights sampled which tokens: runs over the generated tokens
     segments: which replica and request sampled which tokens: runs over the generated tokens
     masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
@@ -317,9 +317,9 @@ class RowColumns(TypedDict):
     semantics: the request's ``semantics``, where they are not ``standard``
     message_log: the prompt, then generation and observation of each turn. The concatenated ``token_ids`` are exactly
       what the engine was sent and what it sampled; nothing is rendered or encoded again
-    extra_env_info: the environment's state as it ended; it began as the sample's
+    extra_env_info: the environment's state; it began as the sample's. The state that an ending turn returns is dropped
     prompt_tokens: how many ids precede the first generated one
-    total_reward: the sum of the rewards of whole turns
+    total_reward: the sum of the rewards of whole turns. In failures.jsonl often 0, and no reward
     rewards: that sum by component, where the environment names components; else ``{}``
     turn_rewards: the reward of each whole turn
     finish_reasons: how the engine ended each whole turn: by itself or at a stop string or stop token (``stop``), or at
@@ -339,8 +339,8 @@ class RowColumns(TypedDict):
     assistant_tokens: tokens that the policy sampled, in whole turns
     env_tokens: tokens of observations
     train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
-      policy sampled, without ``masked``; it is ``[]`` for a failure, with ``loss_multiplier`` 0, and for a sequence of
-      an agent that does not train. Rows of releases before it lack it
+      policy sampled, without ``masked``; it is ``[]`` for a failure (whatever its ``loss_multiplier``), where
+      ``loss_multiplier`` is 0, and for a sequence of an agent that does not train. Rows of releases before it lack it
     policy_versions: which weights sampled which tokens: runs over the generated tokens
     version_source: where these versions come from, for the least certain token. ``engine``: it named the weights of
       each token, or was asked. ``record``: the policy's record. ``none``: at least one is None

@@ -66,10 +66,12 @@ export const Row = z.looseObject({
       'the prompt, then generation and observation of each turn. The concatenated `token_ids` are exactly what the engine was sent and what it sampled; nothing is rendered or encoded again',
     ),
   extra_env_info: foreignObject().describe(
-    "the environment's state as it ended; it began as the sample's",
+    "the environment's state; it began as the sample's. The state that an ending turn returns is dropped",
   ),
   prompt_tokens: z.int().describe('how many ids precede the first generated one'),
-  total_reward: z.number().describe('the sum of the rewards of whole turns'),
+  total_reward: z
+    .number()
+    .describe('the sum of the rewards of whole turns. In failures.jsonl often 0, and no reward'),
   rewards: z
     .record(z.string(), z.number())
     .describe('that sum by component, where the environment names components; else `{}`'),

@@ -107,7 +107,7 @@ export type Timing = z.infer<typeof Timing>;
 export const trainMask = z
   .array(IdRun)
   .describe(
-    'which ids to train on: runs over the ids of `message_log`, in order and not adjacent. It has what the policy sampled, without `masked`; it is `[]` for a failure, with `loss_multiplier` 0, and for a sequence of an agent that does not train. Rows of releases before it lack it',
+    'which ids to train on: runs over the ids of `message_log`, in order and not adjacent. It has what the policy sampled, without `masked`; it is `[]` for a failure (whatever its `loss_multiplier`), where `loss_multiplier` is 0, and for a sequence of an agent that does not train. Rows of releases before it lack it',
   );
 export const versionRuns = z
   .array(Run.extend({ version: VersionLabel }))
