@@ -97,8 +97,8 @@ async def _say_what_is_there(earlier: Handle, id: str) -> None:
     counts = (await result_of(earlier)).get("counts")
     if counts:
         log.warning(
-            "%s continues: %s of %s rows are already there, and are not played again. If the code of the reward has changed: "
-            "another id, or restart=True",
+            "%s continues: its last result has %s of %s rows; those that the store still has are not played again. "
+            "If the code of the reward has changed: another id, or restart=True",
             id,
             counts["completed"],
             counts["requested"],

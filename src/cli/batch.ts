@@ -79,7 +79,7 @@ export function startedText(
       const { there } = started;
       const continues = `batch ${batchId} continues ${where}`;
       if (there === null) return continues;
-      const rows = `${there.completed} of ${there.requested} rows are already there, and are not played again`;
+      const rows = `its last result has ${there.completed} of ${there.requested} rows; those that the store still has are not played again`;
       return `${continues}: ${rows}\nif the code of the reward has changed: another --id, or --restart`;
     }
   }

@@ -21,7 +21,7 @@ export interface BatchStart {
 
 export type Started =
   | { how: 'started' | 'joined' | 'restarted' }
-  /** `there`: rollouts that are not played again; null: only the store knows. */
+  /** `there`: what its last result counts; the store may have lost them since. null: only the store knows. */
   | { how: 'continued'; there: Pick<Counts, 'completed' | 'requested'> | null };
 
 type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;

@@ -55,11 +55,11 @@ describe('start without --watch', () => {
 describe('start says', () => {
   const AT = { batchId: 'b', place: 'host:7233, namespace ns', taskQueue: 'q' };
 
-  test('of a batch that has ended how many rows are there, and how they are played again', () => {
+  test('of a batch that has ended how many rows its result has, and how they are played again', () => {
     const there = { completed: 20, requested: 20 };
     assert.equal(
       startedText({ how: 'continued', there }, AT),
-      'batch b continues on host:7233, namespace ns, task queue q: 20 of 20 rows are already there, and are not played again\nif the code of the reward has changed: another --id, or --restart',
+      'batch b continues on host:7233, namespace ns, task queue q: its last result has 20 of 20 rows; those that the store still has are not played again\nif the code of the reward has changed: another --id, or --restart',
     );
     assert.equal(
       startedText({ how: 'continued', there: null }, AT),

@@ -88,7 +88,7 @@ class Batches(unittest.TestCase):
         rows = batch.rows()
         with self.assertLogs("durable_rollouts", "WARNING") as log:
             self.assertEqual(self.start(FAST).rows(), rows)
-        self.assertRegex(log.output[0], "8 of 8 rows are already there, and are not played again")
+        self.assertRegex(log.output[0], "its last result has 8 of 8 rows; those that the store still has are not played again")
 
     def test_restarted_when_it_has_ended_is_played_again_and_not_while_it_runs(self):
         rows = self.start(FAST).rows()

@@ -122,8 +122,8 @@ class StartOnce(unittest.TestCase):
             said,
             [
                 "continued rolloutBatch b on host:7233, namespace ns, task queue q",
-                "b continues: 19 of 20 rows are already there, and are not played again. If the code of the reward has changed: "
-                "another id, or restart=True",
+                "b continues: its last result has 19 of 20 rows; those that the store still has are not played again. "
+                "If the code of the reward has changed: another id, or restart=True",
             ],
         )
 
