@@ -92,8 +92,10 @@ function checkValid(
   // Who stops a batch takes what there is.
   if (completed >= min_valid || isStopped) return;
   const few = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}`;
-  const message = [few, mostFrequentText(failures), `why: ${files.failures}`]
-    .filter((part) => part !== null)
-    .join('; ');
+  const why =
+    completed === requested
+      ? ['the batch has no more rollouts: lower min_valid, or ask for more']
+      : [mostFrequentText(failures), `why: ${files.failures}`].filter((part) => part !== null);
+  const message = [few, ...why].join('; ');
   throw failWith({ type: 'TooFewValid', message }, result);
 }
