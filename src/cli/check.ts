@@ -57,7 +57,7 @@ async function check(file: string | undefined): Promise<Finding[]> {
     const isAbsent = error instanceof Error && isMissing(error.cause);
     const remedy = isAbsent
       ? 'docs/engines.md has one to copy ("From zero"); --config FILE names another'
-      : 'correct that; docs/deployment.md and the project’s own temporal.yaml show every field';
+      : 'correct that; docs/configuration.md has every key';
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
   dieOfInterrupt();

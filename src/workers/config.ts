@@ -55,7 +55,7 @@ const TemporalSettings = z
 
 /** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
 const ReadersSetting = z.enum(READERS).default('owner');
-const DEFAULT_ROOT = '.rollouts/trajectories';
+export const DEFAULT_ROOT = '.rollouts/trajectories';
 const FormatsSetting = z
   .array(z.enum(FORMATS))
   .refine(
@@ -98,7 +98,11 @@ const PostgresStoreSettings = z
           .enum(['file', 's3'])
           .default('file')
           .describe('files of a folder, or objects of a bucket, which needs no shared disk'),
-        root: z.string().default(DEFAULT_ROOT).describe('the folder'),
+        root: z
+          .string()
+          .nullable()
+          .default(null)
+          .describe(`of kind \`file\`: the folder; null: \`${DEFAULT_ROOT}\``),
         readers: ReadersSetting.describe(
           "who may read besides the worker's user, who alone writes",
         ),
@@ -140,6 +144,10 @@ const PostgresStoreSettings = z
       const expected = outputs.kind === 's3' ? 'a bucket' : 'no bucket';
       const message = `expected ${expected} with kind ${outputs.kind}, got ${outputs.bucket ?? 'none'}`;
       context.addIssue({ code: 'custom', path: ['outputs', 'bucket'], message });
+    }
+    if (outputs.kind === 's3' && outputs.root !== null) {
+      const message = `expected none with kind s3 (bucket and prefix say where), got ${outputs.root}`;
+      context.addIssue({ code: 'custom', path: ['outputs', 'root'], message });
     }
     if ((url_env === null) !== (url_file === null)) return;
     const got = url_env === null ? 'neither' : 'both';
@@ -250,7 +258,10 @@ function storeBelow(directory: string, store: Config['store']): Config['store'] 
   return {
     ...store,
     url_file: url_file === null ? null : below(url_file),
-    outputs: { ...outputs, root: below(outputs.root) },
+    outputs: {
+      ...outputs,
+      root: outputs.kind === 's3' ? null : below(outputs.root ?? DEFAULT_ROOT),
+    },
   };
 }
 

@@ -14,6 +14,7 @@ import type { OutputSettings } from '../trajectories/outputs-place.js';
 import { findStoreId, keySecretOf } from '../trajectories/store-id.js';
 import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config, PostgresStoreSettings } from './config.js';
+import { DEFAULT_ROOT } from './config.js';
 
 /** The store that temporal.yaml names. */
 export function openStore(
@@ -93,7 +94,7 @@ export async function migrateStore(
 export function outputsRoot({ store }: Pick<Config, 'store'>): string {
   if (store.kind === 'file') return store.root;
   const { kind, root, bucket, prefix } = store.outputs;
-  return kind === 's3' ? addressOf({ bucket: bucket ?? '', prefix }) : root;
+  return kind === 's3' ? addressOf({ bucket: bucket ?? '', prefix }) : (root ?? DEFAULT_ROOT);
 }
 
 /** Who may read there. */
@@ -119,7 +120,7 @@ export function outputSettings(
   { kind, bucket, region, endpoint_env, ...outputs }: PostgresStoreSettings['outputs'],
   env: NodeJS.ProcessEnv,
 ): OutputSettings {
-  if (kind === 'file') return { ...outputs, kind };
+  if (kind === 'file') return { ...outputs, kind, root: outputs.root ?? DEFAULT_ROOT };
   const { prefix, formats } = outputs;
   return {
     ...{ kind, bucket: bucket ?? '', prefix, formats },

@@ -87,6 +87,13 @@ describe('settings of results in a bucket', () => {
     assert.equal(refused({ kind: 's3', bucket: 'my-team', prefix: 'a/b' }), '');
   });
 
+  test('refuse a folder', () => {
+    assert.equal(
+      refused({ kind: 's3', bucket: 'my-team', root: 'x' }),
+      'store.outputs.root: expected none with kind s3 (bucket and prefix say where), got x',
+    );
+  });
+
   test('refuse prefixes that are no names with slashes between', () => {
     for (const prefix of ['/a', 'a/', 'a//b', 'a b', '../a#'])
       assert.match(

@@ -38,7 +38,7 @@ function checkGateway(config: Config): Finding[] {
   const what = unreachable(config);
   if (what === null) return [];
   const remedy =
-    'name an address of the worker that they reach: worker.gateway.listen, and advertise';
+    'name an address of the worker that they reach: worker.gateway.listen, and advertise (docs/configuration.md)';
   return findingsOf('worker.gateway', [broken(what, remedy)]);
 }
 
