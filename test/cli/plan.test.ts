@@ -115,6 +115,8 @@ test('sums are those that one does by hand', () => {
   assert.equal(valueOf('workers', 'cores'), 2.7);
   assert.equal(valueOf('workers', 'processes, each at most 0.7 of a core'), 4);
   assert.equal(valueOf('workers', 'rollouts of a process'), 250);
+  assert.equal(valueOf('workers', 'worker.max_generations, for each of them'), 250);
+  assert.equal(valueOf('workers', 'max_in_flight, of all batches together'), 1000);
   assert.equal(valueOf('workers', 'open files of a process'), 10 + 250 * 2);
   // The measured turn: 500 + 4 lines of 100 + 100 tokens of 10 are 1,900 bytes.
   assert.equal(

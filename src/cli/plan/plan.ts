@@ -172,7 +172,9 @@ function workerRows(
     ]),
     ...rowsIn({ part: 'workers', by: null }, [
       ['rollouts of a process', each],
-      ['worker.memory of a process', memoryFor(each) / MIB, 'MiB'],
+      ['worker.max_generations, for each of them', each],
+      ['worker.memory of a process (one queue)', memoryFor(each) / MIB, 'MiB'],
+      ['max_in_flight, of all batches together', rollouts],
     ]),
     ...rowsIn({ part: 'workers', by: 'many' }, [
       ['resident in a process', resident, 'bytes'],
