@@ -31,9 +31,7 @@ def trainer(step=3, *, processes=1, rank=0, training=True):
         args=SimpleNamespace(use_vllm=False, mask_truncated_completions=False, temperature=1.0),
         state=SimpleNamespace(global_step=step, is_world_process_zero=rank == 0),
         model=SimpleNamespace(training=training),
-        accelerator=SimpleNamespace(
-            num_processes=processes, process_index=rank, state=SimpleNamespace(distributed_type="NO"), wait_for_everyone=lambda: None
-        ),
+        accelerator=SimpleNamespace(num_processes=processes, process_index=rank, wait_for_everyone=lambda: None),
     )
 
 

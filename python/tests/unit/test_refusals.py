@@ -18,6 +18,7 @@ import two_turns
 from durable_rollouts.integrations.own import Own
 
 IMPORTED = {
+    "accelerate.state": ("AcceleratorState",),
     "safetensors.torch": ("save_file",),
     "torch": ("Tensor",),
     "transformers": ("TrainerCallback",),
@@ -38,7 +39,11 @@ class OmegaConf:
     create = to_container = staticmethod(lambda given: given)
 
 
-GIVEN = {"OmegaConf": OmegaConf, "register_trainer": lambda name: lambda cls: cls}
+class AcceleratorState:
+    distributed_type = "MULTI_GPU"
+
+
+GIVEN = {"AcceleratorState": AcceleratorState, "OmegaConf": OmegaConf, "register_trainer": lambda name: lambda cls: cls}
 
 
 def is_there(module):
@@ -88,13 +93,12 @@ SAME = {"top_p": 1, "top_k": 0, "min_p": 0.0, "bad_words": [], "structured_outpu
 """These leave it as it is."""
 
 
-def asked_by_trl(rollouts, generation, temperature=1.0, weights=None, state={}):
+def asked_by_trl(rollouts, generation, temperature=1.0):
     """The first rollouts that a trainer of TRL's asks for: nothing is played."""
     made = rollouts.Rollouts(None, [{"prompt": "a", "task_name": "t"}], run="r", generation=generation)
     args = SimpleNamespace(use_vllm=False, mask_truncated_completions=False, temperature=temperature)
     made._ids = mock.Mock(side_effect=Accepted)
-    made.weights = weights
-    made(["a"], SimpleNamespace(args=args, accelerator=SimpleNamespace(state=SimpleNamespace(**state))))
+    made(["a"], SimpleNamespace(args=args))
 
 
 class Accepted(Exception):
@@ -130,15 +134,9 @@ class Refusals(unittest.TestCase):
         for name in ("fsdp", "deepspeed"):
             args = SimpleNamespace(**{**fits, name: "full_shard"})
             self.refused(name, lambda args=args: callback.on_train_begin(args, None, None, model=object()))
-        for name, state in (
-            ("fsdp", {"fsdp_plugin": object()}),
-            ("fsdp", {"distributed_type": "FSDP"}),
-            ("deepspeed", {"deepspeed_plugin": object(), "fsdp_plugin": None}),
-            ("deepspeed", {"distributed_type": "DEEPSPEED", "deepspeed_plugin": None}),
-        ):
-            self.refused(name, lambda state=state: asked_by_trl(rollouts, {}, weights=callback, state=state))
-        with self.assertRaises(Accepted):
-            asked_by_trl(rollouts, {}, weights=callback, state={"distributed_type": "MULTI_GPU", "fsdp_plugin": None})
+            launched = SimpleNamespace(distributed_type=name.upper())
+            with mock.patch.object(publish, "AcceleratorState", lambda launched=launched: launched):
+                self.refused(name, lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=object()))
         self.refused("peft_config", lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=SimpleNamespace(peft_config={})))
         self.refused("temperature", lambda: asked_by_trl(rollouts, {}, temperature=0.7))
         ended = {"stop_reason": "terminated", "terminated": True, "truncated": False, "loss_multiplier": 0.5}

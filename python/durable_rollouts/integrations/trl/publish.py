@@ -6,19 +6,13 @@ import os
 from pathlib import Path
 from typing import Any, Iterable, Union
 
+from accelerate.state import AcceleratorState
 from transformers import TrainerCallback
 
 from ...results import Row
 from ...sync import Policy
 from ..own import Own
 from .rollouts import Rollouts
-
-SHARDED = {"fsdp": "FSDP", "deepspeed": "DEEPSPEED"}
-"""By the trainer's argument: accelerate's ``distributed_type``."""
-
-
-def _refusal(name: str) -> ValueError:
-    return ValueError(f"{name}: expected none: this callback saves the weights of one process, which are only parts there")
 
 
 class Publish(TrainerCallback):  # type: ignore[misc]
@@ -50,9 +44,10 @@ class Publish(TrainerCallback):  # type: ignore[misc]
         rollouts.weights = self
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        for name in SHARDED:
-            if getattr(args, name, None):
-                raise _refusal(name)
+        # The state that all accelerators of a process share: ``accelerate launch`` shards without arguments of the trainer.
+        for name in ("fsdp", "deepspeed"):
+            if getattr(args, name, None) or AcceleratorState().distributed_type == name.upper():
+                raise ValueError(f"{name}: expected none: this callback saves the weights of one process, which are only parts there")
         if hasattr(model, "peft_config"):
             raise ValueError("peft_config: expected none: engines load whole weights here, and an adapter has only its own")
         self.are_served = False
@@ -72,13 +67,6 @@ class Publish(TrainerCallback):  # type: ignore[misc]
             self._publish(state, model)
         if state.is_world_process_zero:
             self._own.end()
-
-    def check_trainer(self, trainer: Any) -> None:
-        """``accelerate launch`` shards without the trainer's arguments. Called by ``Rollouts``, before anything is sampled."""
-        state = trainer.accelerator.state
-        for name, kind in SHARDED.items():
-            if getattr(state, f"{name}_plugin", None) is not None or getattr(state, "distributed_type", None) == kind:
-                raise _refusal(name)
 
     def check(self, rows: Iterable[Row]) -> None:
         """Called by ``Rollouts``, on each rank."""

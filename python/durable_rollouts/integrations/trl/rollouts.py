@@ -76,8 +76,6 @@ class Weights(Protocol):
 
     def bring(self, trainer: Any) -> None: ...
 
-    def check_trainer(self, trainer: Any) -> None: ...
-
     def check(self, rows: List[Row]) -> None: ...
 
 
@@ -122,8 +120,6 @@ class Rollouts:
         """
         check_settings(trainer.args)
         check_sampling(self._settings.get("generation", {}), trainer.args.temperature)
-        if self.weights is not None:
-            self.weights.check_trainer(trainer)
         self.was_asked = True
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
@@ -191,8 +187,7 @@ def _of_all_ranks(objects: List[Any], accelerator: Any) -> List[Any]:
         return objects
     from accelerate.utils import gather_object
 
-    gathered: List[Any] = gather_object(objects)
-    return gathered
+    return list(gather_object(objects))
 
 
 def check_settings(args: Any) -> None:
