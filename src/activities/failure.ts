@@ -41,10 +41,12 @@ export function toFailure(error: unknown): unknown {
 const isShutdown = (error: unknown): boolean =>
   error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN';
 
+/** A second pass, because an invisible character may interrupt a secret. */
+const clean = (text: string, plainly = plain): string =>
+  withoutSecrets(plainly(withoutSecrets(text)));
+
 function asPlain(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
-  // A second pass, because an invisible character may interrupt a secret.
-  const clean = (text: string): string => withoutSecrets(plain(withoutSecrets(text)));
   const [text, stack] = [describeError(error), error.stack ?? ''];
   const message = clean(text);
   if (message === text && clean(stack) === stack) return error;
@@ -73,8 +75,7 @@ export function bugIn(error: unknown, before: Bug | null): Bug | null {
   if (!(error instanceof Error) || error instanceof Fault || error instanceof TemporalFailure)
     return null;
   if (comesFromSystem(error)) return null;
-  // A second pass, because an invisible character may interrupt a secret.
-  const said = withoutSecrets(plainLine(`${error.name}: ${describeError(error)}`));
+  const said = clean(`${error.name}: ${describeError(error)}`, plainLine);
   const text = cut(said, MOST_OF_TEXT);
   return { text, times: before?.text === text ? before.times + 1 : 1 };
 }

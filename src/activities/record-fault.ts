@@ -1,6 +1,6 @@
 import { commonMs } from '../platform/waits/common-clock.js';
 import type { Attempts } from '../model/faults.js';
-import { Fault, faultWith, isDenial, judged } from '../model/faults.js';
+import { Fault, faultWith, isDenial, isStoreFault, judged } from '../model/faults.js';
 import type { Names } from '../model/journal/standing.js';
 import { faultBefore, waitedFor } from '../model/journal/standing.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -29,7 +29,7 @@ export async function recordFault(
   error: unknown,
   { journal, turn = journal.trajectory.observations.length, attempts, names }: FailedCall,
 ): Promise<unknown> {
-  if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
+  if (!(error instanceof Fault) || isStoreFault(error)) return error;
   const { trajectory } = journal;
   const { type, at, status, failureClass, uncounted } = error;
   const now_s = commonMs() / 1000;

@@ -1,4 +1,4 @@
-import { Fault } from '../model/faults.js';
+import { isStoreFault } from '../model/faults.js';
 import type { Entry } from '../model/journal.js';
 import { onAbort } from '../platform/waits/abort.js';
 import type { Allowance } from '../platform/waits/allowance.js';
@@ -132,9 +132,6 @@ export function track(life: Life, work: Promise<unknown>): Promise<void> {
   life.work.add(tracked);
   return tracked;
 }
-
-export const isStoreFault = (error: unknown): boolean =>
-  error instanceof Fault && error.type === 'StoreFault';
 
 /** Nothing begins any more, and what is in progress ends. */
 function stop({ standing, known }: Life, why: Refusal): void {

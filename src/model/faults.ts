@@ -151,9 +151,15 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   });
 }
 
-/** The fault of an attempt whose journal somebody else has claimed. `id`: the rollout's. */
-export const takenOver = (id: string): Fault =>
-  new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
+export const isStoreFault = (error: unknown): boolean =>
+  error instanceof Fault && error.type === 'StoreFault';
+
+export const isUnavailable = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'GenerationUnavailable';
+
+/** The fault of an attempt that is no longer the one that may go on. */
+export const takenOver = (what: string): Fault =>
+  new Fault({ type: 'StoreFault', message: `another attempt has taken over ${what}` });
 
 /** Whether the rollout is in other hands: nothing is wrong, and nobody has to read of it. */
 export const isTakenOver = ({ type, at, retryable }: Fault): boolean =>

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AnswererFact, Answerers } from '../../gateway/agent-session.js';
 import type { RolloutRef } from '../../model/batch-request.js';
-import { Fault } from '../../model/faults.js';
+import { isStoreFault } from '../../model/faults.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import { factsOf } from '../facts.js';
 
@@ -50,7 +50,7 @@ async function known<T>(ask: () => Promise<T | null>): Promise<T | null> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof Fault && error.type === 'StoreFault') return null;
+    if (isStoreFault(error)) return null;
     throw error;
   }
 }

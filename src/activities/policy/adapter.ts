@@ -1,5 +1,5 @@
 import type { Bound } from '../../generation/weight-control.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, isStoreFault } from '../../model/faults.js';
 import { baseOf, loraOf, withAdapter } from '../../model/policy/adapters.js';
 import type { AdapterOf, PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
 import { isInTransit, withFields, withReplica } from '../../model/policy/record.js';
@@ -9,7 +9,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import { checkProbe, putAdapter } from './engine.js';
 import { asAdmitted, examineLogprobs } from './joiner.js';
 import type { Found } from './policy-service.js';
-import { changeFound, isStoreFault, refused, withoutUrl } from './policy-service.js';
+import { changeFound, refused, whileShown, withoutUrl } from './policy-service.js';
 import { checkFiles } from './weight-files.js';
 
 /** An adapter is put beside what a replica serves: nothing is paused, and its streams go on. */
@@ -38,18 +38,17 @@ export function isBelow(entry: ReplicaEntry, { base }: AdapterOf): boolean {
   return base === null && entry.state !== 'updating' && entry.needs === null;
 }
 
-/** As of an update that pauses. */
-const SLOW_MS = 1000;
+export const addAdapter = (found: Found, adapter: LoadableAdapter): Promise<null> =>
+  whileShown({ policy: found.policy, replica: found.replica, phase: 'adapter' }, () =>
+    added(found, adapter),
+  );
 
-export async function addAdapter(found: Found, adapter: LoadableAdapter): Promise<null> {
+async function added(found: Found, adapter: LoadableAdapter): Promise<null> {
   const { order, replica, policy, control, signal, record, entry, identity } = found;
   const manner = record.weights[adapter.version];
   if (manner === undefined) return null;
   const until = commonMs() + toMs(manner.pause_limit);
   const bound = (): Bound => ({ within_ms: until - commonMs(), signal });
-  const slow = setTimeout(() => {
-    void policy.sayPhase({ replica, phase: 'adapter' });
-  }, SLOW_MS);
   try {
     checkBelow(entry, await control.said(bound()));
     const keeps = entry.adapters.map(({ name }) => name);
@@ -80,8 +79,6 @@ export async function addAdapter(found: Found, adapter: LoadableAdapter): Promis
         : withFields(now, { replica, fault });
     });
     throw refused(`${replica}: ${fault}`);
-  } finally {
-    clearTimeout(slow);
   }
 }
 

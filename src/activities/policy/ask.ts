@@ -1,5 +1,5 @@
 import type { Bound, EngineSettings, WeightControl } from '../../generation/weight-control.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, isStoreFault, isUnavailable } from '../../model/faults.js';
 import type { CacheRule, Weights } from '../../model/policy/orders.js';
 import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { refused, withoutUrl } from './policy-service.js';
@@ -23,7 +23,7 @@ export async function faultsOf<T extends { url: string }>(
       try {
         await run(engine);
       } catch (error) {
-        if (!(error instanceof Fault) || error.type === 'StoreFault') throw error;
+        if (!(error instanceof Fault) || isStoreFault(error)) throw error;
         faults[engine.url] = error;
       }
     }),
@@ -72,18 +72,15 @@ export async function askAll<T>(
     answers.set(url, await ask(control).catch(again));
   };
   const away = await faultsOf(engines, { run, signal });
-  const refusals = Object.entries(away).flatMap(([url, fault]) =>
-    isUnavailable(fault) || mayRefuse(url) ? [] : fault.message,
-  );
+  const refusals = Object.entries(away)
+    .filter(([url, fault]) => !isUnavailable(fault) && !mayRefuse(url))
+    .map(([, { message }]) => message);
   if (refusals.length > 0) throw refused(refusals.join('; '));
   const given = engines.flatMap(({ url }): [string, T][] =>
     away[url] === undefined ? [[url, answers.get(url) as T]] : [],
   );
   return { answers: given, away };
 }
-
-export const isUnavailable = (error: unknown): boolean =>
-  error instanceof Fault && error.type === 'GenerationUnavailable';
 
 /** The same; refuses the update also if none answers. */
 export async function askSome<T>(...given: Parameters<typeof askAll<T>>): Promise<Answers<T>> {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { WeightControl } from '../../generation/weight-control.js';
 import type { Fault } from '../../model/faults.js';
+import { isUnavailable } from '../../model/faults.js';
 import { baseOf } from '../../model/policy/adapters.js';
 import { AGREED_IDS } from '../../model/policy/agreement.js';
 import { refusalOfHolder, withHolder } from '../../model/policy/holding.js';
@@ -37,7 +38,6 @@ import {
   checkOneUrlEach,
   checkRoutes,
   faultsOf,
-  isUnavailable,
   QUESTION_MS,
   textsOf,
 } from './ask.js';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Bound } from '../../generation/weight-control.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, isStoreFault, takenOver } from '../../model/faults.js';
 import { baseOf, withAdapter } from '../../model/policy/adapters.js';
 import type { Weights } from '../../model/policy/orders.js';
 import type { PolicyRecord, Published, ReplicaChange } from '../../model/policy/record.js';
@@ -42,17 +42,15 @@ import type { Found } from './policy-service.js';
 import {
   changeFound,
   controlOf,
-  isStoreFault,
   knownControl,
   policyOf,
   refused,
+  whileShown,
 } from './policy-service.js';
 import { checkFiles } from './weight-files.js';
 
 /** How often an engine may fail within one pause. Each time the weights are loaded whole again. */
 const MOST_FAILURES = 3;
-/** Slower phases are shown in the workflow; faster ones cost no event. */
-const SLOW_MS = 1000;
 /** For all of it: tens of gigabytes come back from the memory of the host. */
 const WAKE_MS = 300_000;
 /** For cutting an engine off, also after the attempt's own signal has ended. */
@@ -354,19 +352,12 @@ function phases(work: Work): InPhase {
     signal.throwIfAborted();
     checkOurs(await policy.records.latest(), work);
     if (commonMs() >= paused_until) throw refused(`${phase}: pause_limit is over`);
-    const slow = setTimeout(() => {
-      void policy.sayPhase({ replica, phase });
-    }, SLOW_MS);
-    await inNamedPhase(control)(phase, run).finally(() => {
-      clearTimeout(slow);
-    });
+    await whileShown({ policy, replica, phase }, () => inNamedPhase(control)(phase, run));
   };
 }
 
 function checkOurs(record: PolicyRecord | null, work: Work): void {
-  if (isUnchanged(record, work)) return;
-  const message = `another attempt has taken ${work.replica} over`;
-  throw new Fault({ type: 'StoreFault', message });
+  if (!isUnchanged(record, work)) throw takenOver(work.replica);
 }
 
 /** Frozen streams are cut, and the engine is resumed, unless it may have a part of its weights: then it stays paused. */

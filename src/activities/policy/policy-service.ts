@@ -7,6 +7,7 @@ import { repairOf } from '../../model/policy/target.js';
 import { lineOf, problemsOf } from '../../model/problems.js';
 import { viewOf } from '../../model/policy/view.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
+import type { PhaseNews } from '../../model/workflow-safe/policy.js';
 import { lacking } from '../../model/workflow-safe/policy.js';
 import type { BringReplica, Bringing, OrderTaken } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
@@ -52,9 +53,6 @@ export function check(refusal: string | null): void {
   if (refusal !== null) throw refused(refusal);
 }
 
-export const isStoreFault = (error: unknown): boolean =>
-  error instanceof Fault && error.type === 'StoreFault';
-
 /** A message that does not begin with its replica. */
 export const withoutUrl = (message: string, url: string): string => message.replace(`${url}: `, '');
 
@@ -79,6 +77,20 @@ export function controlOf(policy: PolicyService, url: string): WeightControl {
     `${url} is no replica any more: it has left, or temporal.yaml does not name or allow it`,
   );
 }
+
+/** Shows a phase in the workflow if it is slow; faster ones cost no event. */
+export async function whileShown<T>(
+  { policy, replica, phase }: Pick<Found, 'policy'> & PhaseNews,
+  run: () => Promise<T>,
+): Promise<T> {
+  const slow = setTimeout(() => {
+    void policy.sayPhase({ replica, phase });
+  }, SLOW_MS);
+  return await run().finally(() => {
+    clearTimeout(slow);
+  });
+}
+const SLOW_MS = 1000;
 
 /** Changes the record where nothing else has changed this replica since it was found. */
 export const changeFound = (

@@ -1,5 +1,5 @@
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
-import { Fault } from '../../model/faults.js';
+import { Fault, isStoreFault } from '../../model/faults.js';
 import { AGREED_IDS } from '../../model/policy/agreement.js';
 import { refusalOfHolder } from '../../model/policy/holding.js';
 import { Sleep, Wake } from '../../model/policy/orders.js';
@@ -32,15 +32,7 @@ import { commonMs } from '../../platform/waits/common-clock.js';
 import { askSome, checkRoutes, faultsOf, QUESTION_MS, textsOf } from './ask.js';
 import { labelBack } from './engine.js';
 import type { Order, Ordering } from './policy-service.js';
-import {
-  bringingOf,
-  check,
-  inputOf,
-  isStoreFault,
-  knownControl,
-  refused,
-  repairing,
-} from './policy-service.js';
+import { bringingOf, check, inputOf, knownControl, refused, repairing } from './policy-service.js';
 
 /** Tens of gigabytes are copied to the memory of the host, or back. */
 const COPY_MS = 300_000;

@@ -17,7 +17,7 @@ async function checkUnfinished(
   { run_id, store }: Pick<Attempt, 'run_id'> & Pick<Dependencies, 'store'>,
 ): Promise<void> {
   const { finished_in } = await store.readTrajectory(ref);
-  if (finished_in === run_id) throw takenOver(rolloutId(ref));
+  if (finished_in === run_id) throw takenOver(`the journal of ${rolloutId(ref)}`);
 }
 
 /** A rollout started by hand brings its sample and is planned as a batch of one. Returns that batch's request. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Fault } from '../../model/faults.js';
+import { Fault, isStoreFault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { waitMs } from '../../platform/waits/clock.js';
 import type { Refusal } from '../request/refusals.js';
@@ -24,7 +24,7 @@ export async function patiently<T>(
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof Fault) || signal.aborted || error.type === 'StoreFault') throw error;
+      if (!(error instanceof Fault) || signal.aborted || isStoreFault(error)) throw error;
       const counted = await failed(error);
       const fault = counted instanceof Fault ? counted : error;
       if (!fault.retryable) throw fault;

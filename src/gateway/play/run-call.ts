@@ -1,9 +1,10 @@
 import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
+import { isStoreFault } from '../../model/faults.js';
 import { forget, has, parentHas } from '../match/connections.js';
 import { beginCall } from './begin-call.js';
 import type { Life } from '../life.js';
-import { isAnswered, isStoreFault, track } from '../life.js';
+import { isAnswered, track } from '../life.js';
 import { refusalIn, tooLong } from './patience.js';
 import { playCall } from './play-call.js';
 import type { PlayedCall } from './played-call.js';

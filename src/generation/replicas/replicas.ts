@@ -1,4 +1,4 @@
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault, faultWith, isUnavailable } from '../../model/faults.js';
 import { NO_ENGINE } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
@@ -17,7 +17,7 @@ import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
 import { createSharedLine } from './shares.js';
 import type { WatchOptions } from './watched-replica.js';
-import { isUnavailable, watchReplica, failedAtIt } from './watched-replica.js';
+import { watchReplica, failedAtIt } from './watched-replica.js';
 
 export interface ReplicasOptions {
   /** How many generations one of so many replicas runs for this process. Further ones wait in this process. */

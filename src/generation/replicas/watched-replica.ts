@@ -1,4 +1,5 @@
-import { Fault, isDenial } from '../../model/faults.js';
+import type { Fault } from '../../model/faults.js';
+import { isDenial, isUnavailable } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
@@ -181,9 +182,6 @@ function keepHealth(service: GenerationService, { clock, random, changed }: Watc
     },
   };
 }
-
-export const isUnavailable = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'GenerationUnavailable';
 
 /** It has read the request, or failed at reading it. */
 export const failedAtIt = (error: unknown): error is Fault =>

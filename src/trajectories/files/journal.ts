@@ -37,7 +37,7 @@ export function createJournalFiles({
         journal.append(`\n${text}`);
         const cached = cache.take(file);
         const fold = await readOn(journal, { cached });
-        if (fold.trajectory.writer !== writer) throw takenOver(id);
+        if (fold.trajectory.writer !== writer) throw takenOver(`the journal of ${id}`);
         return claimed({
           ...{ id, writer, fold, cache, key: file, close: journal.close },
           ...ownership(journal, { fold, writer, id, file, isNew: cached === null }),
@@ -143,7 +143,7 @@ function ownership(
       if (line.writer === writer) lines += 1;
       else if (line.kind === 'claim') foreignClaims += 1;
     });
-    if (foreignClaims > 0) throw takenOver(id);
+    if (foreignClaims > 0) throw takenOver(`the journal of ${id}`);
     if (lines !== expected) {
       throw new Fault({
         type: 'StoreFault',

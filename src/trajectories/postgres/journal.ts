@@ -32,7 +32,7 @@ export function createTableJournals(table: JournalTable, cache: FoldCache): Jour
         const row = { rollout: id, n: fold.offset, writer, behind: fold.head, lines };
         if (await commit(row)) {
           foldRow(fold, { row });
-          if (fold.trajectory.writer !== writer) throw takenOver(id);
+          if (fold.trajectory.writer !== writer) throw takenOver(`the journal of ${id}`);
           const appender = createAppender({ id, fold, writer, table, commit });
           return claimed({ id, writer, fold, cache, key: id, ...appender });
         }
@@ -117,7 +117,7 @@ function createAppender({
     const lines = pending.join('');
     pending = [];
     if (!(await commit({ rollout: id, n: fold.offset, writer, behind: fold.head, lines })))
-      throw takenOver(id);
+      throw takenOver(`the journal of ${id}`);
     fold.offset += 1;
     fold.head = writer;
   };
@@ -138,7 +138,7 @@ function createAppender({
     await flush();
     // A stored row shows by itself who owns the journal.
     if (fold.offset > before) return;
-    if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
+    if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(`the journal of ${id}`);
   };
   return {
     stillOurs,
