@@ -169,7 +169,9 @@ describe('a module whose code does not come back', () => {
     const folder = await temporaryFolder(t);
     const file = path.join(folder, 'mine.mjs');
     await writeFile(file, SOURCE);
-    const program = fileURLToPath(new URL(`module-owner${path.extname(import.meta.url)}`, import.meta.url));
+    const program = fileURLToPath(
+      new URL(`module-owner${path.extname(import.meta.url)}`, import.meta.url),
+    );
     const owner = spawn(process.execPath, [...process.execArgv, program, file], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

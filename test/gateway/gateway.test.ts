@@ -23,8 +23,8 @@ describe('a new call', () => {
     const [call] = life.journal.trajectory.calls;
     assert.deepEqual(body['usage'], {
       prompt_tokens: call!.prompt_length,
-      completion_tokens: call!.sampled!.token_ids.length,
-      total_tokens: call!.prompt_length + call!.sampled!.token_ids.length,
+      completion_tokens: call!.sampled.token_ids.length,
+      total_tokens: call!.prompt_length + call!.sampled.token_ids.length,
     });
     assert.equal(requests.length, 1);
     const lines = await life.lines();
@@ -84,7 +84,7 @@ describe('a new call', () => {
     decode();
     for (let read = await reader.read(); !read.done; read = await reader.read()) got += read.value;
     assert.equal(readStream(got).content, text);
-    const { token_ids } = life.journal.trajectory.calls[0]!.sampled!;
+    const { token_ids } = life.journal.trajectory.calls[0]!.sampled;
     assert.deepEqual(asked, [token_ids.slice(-1)]);
     assert.equal(life.journal.trajectory.calls[0]!.answer?.content, text);
     assert.deepEqual(
@@ -103,7 +103,7 @@ describe('a new call', () => {
       logprobs?: { content: { token: string; logprob: number; top_logprobs: unknown[] }[] };
     };
     const whole = (await (await life.post(asked)).json()) as { choices: Choice[] };
-    const { token_ids, logprobs } = life.journal.trajectory.calls[0]!.sampled!;
+    const { token_ids, logprobs } = life.journal.trajectory.calls[0]!.sampled;
     const { content } = whole.choices[0]!.logprobs!;
     assert.deepEqual(
       content.map(({ token }) => token),

@@ -54,7 +54,7 @@ describe('a run of NeMo Gym', () => {
         [0, undefined],
       ],
     );
-    const begun = [...requests[0]!.prompt_ids, ...calls[0]!.sampled!.token_ids];
+    const begun = [...requests[0]!.prompt_ids, ...calls[0]!.sampled.token_ids];
     assert.deepEqual(requests[1]!.prompt_ids.slice(0, begun.length), begun);
     assert.equal(second.usage?.input_tokens, requests[1]!.prompt_ids.length);
   });

@@ -99,7 +99,7 @@ describe('a program whose policy is updated', () => {
   /** For each call, the labels of its tokens, in their order. */
   const labels = ({ calls }: Trajectory): string[][] =>
     calls.map(({ sampled }) => [
-      ...new Set((sampled?.segments ?? []).map((one) => String(one.policy_version))),
+      ...new Set(sampled.segments.map((one) => String(one.policy_version))),
     ]);
 
   test('in the middle of an answer hears it on one connection, under both weights', async () => {
