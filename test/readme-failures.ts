@@ -19,6 +19,7 @@ export const README_FAILURES: Record<string, Tests> = {
     `${STORE}/postgres-faults.test.ts › is refused commits that may be lost`,
     `${STORE}/postgres-faults.test.ts › rides out a server that is killed and comes back: nothing that was reported is lost`,
   ],
+  'a full disk': death('A full disk'),
   "Temporal's database": [
     `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
