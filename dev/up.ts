@@ -227,7 +227,7 @@ function howToReach({ lines, played, screen }: Session, folder: string | null): 
   ];
   const columns = screen.style().columns - INDENT.length;
   return [
-    'With these lines in another terminal, the commands of the README reach it:',
+    'With these lines in another terminal, temporal-rollout reaches it:',
     ...lines.map((line) => INDENT + line),
     played !== null
       ? 'Then read its rollouts, watch it there too, or start another batch:'

@@ -1,6 +1,6 @@
 /**
- * Looks at something again and again, one look at a time; `failed` is told of one that fails, and the next one follows. Returns a
- * function that ends the looks.
+ * Looks at something again and again, one look at a time. `failed` is told of one that fails, and the next one follows.
+ * Returns a function that ends the looks.
  */
 export function keepLooking(
   look: () => Promise<unknown>,

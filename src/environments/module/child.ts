@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describeError } from '../../platform/errors.js';
 import { userCacheFolder } from '../../platform/user-cache.js';
+import { onceItSucceeds } from '../../platform/waits/shared.js';
 import type { EnvironmentContext } from './authoring.js';
 import { loadModule } from './loading.js';
 import { createRoutes } from './routes.js';
@@ -30,12 +31,8 @@ async function openRetrievers() {
   return createRetrievers({ settingsOf, folder, env: process.env, report });
 }
 
-const once = <T>(open: () => Promise<T>): (() => Promise<T>) => {
-  let opened: Promise<T> | null = null;
-  return () => (opened ??= open());
-};
-const grader = once(openGrader);
-const retrievers = once(openRetrievers);
+const grader = onceItSucceeds(openGrader);
+const retrievers = onceItSucceeds(openRetrievers);
 
 const context: EnvironmentContext = {
   name: start.name,

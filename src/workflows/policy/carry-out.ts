@@ -41,12 +41,8 @@ export async function carryOut(order: Order, serving: Serving): Promise<unknown>
   const concluded = await takeOrder({ service, name: 'conclude', input: { quorum } }, heartbeat_ms);
   const result = { ...brought, view: concluded.view, version, began, notes };
   if (order.name === 'publish') return published(result, shown);
-  try {
-    published(result, shown);
-  } catch (error) {
-    // It is in `updates`, and replicas are restored.
-    failureOf(error);
-  }
+  // A fault is in `updates`, and replicas are restored.
+  tell(result, shown);
   return stateOf(shown.record() ?? view);
 }
 
@@ -84,29 +80,31 @@ async function bring(
   return { paused_s, faults };
 }
 
-/** The result of an update, from the record as it left it; throws if the version was not reached. */
-function published(
-  {
-    view,
-    version,
-    faults,
-    paused_s,
-    began,
-    notes,
-  }: {
-    view: PolicyView;
-    version: number;
-    faults: Faults;
-    paused_s: number;
-    began: number;
-    notes: string[];
-  },
+interface Brought {
+  view: PolicyView;
+  version: number;
+  faults: Faults;
+  paused_s: number;
+  began: number;
+  notes: string[];
+}
+
+/** Shows what an update came to. Returns why its version was not reached; null: it was. */
+function tell(
+  { view, version, faults, paused_s, began }: Brought,
   shown: ShownPolicy,
-): PublishResult {
+): { total_s: number; fault: string | null } {
   shown.recorded(view);
   const total_s = (Date.now() - began) / 1000;
   const fault = view.version === version ? null : textOfFaults(faults);
   shown.published({ version, at: began, paused_s, total_s, fault });
+  return { total_s, fault };
+}
+
+/** The result of an update, from the record as it left it; throws if the version was not reached. */
+function published(brought: Brought, shown: ShownPolicy): PublishResult {
+  const { view, version, faults, paused_s, notes } = brought;
+  const { total_s, fault } = tell(brought, shown);
   if (fault !== null) {
     const back =
       view.version === null
