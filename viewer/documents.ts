@@ -3,6 +3,23 @@
  * `serve` answers with them. Times are seconds since 1970, durations seconds; texts are as they were journalled.
  */
 
+/**
+ * A report is one file, or one with others beside it. Its documents stand in `<script>` blocks that nothing runs:
+ *
+ * - id `report`: this document;
+ * - id `run:<id>`: RunDocument; id `facts:<id>`: RolloutFacts[];
+ * - id `rollout:<batch>/<row>-<repeat>`: RolloutDocument.
+ *
+ * A block of type `application/json` is JSON in which each `<` is written `\u003c`; one of type `application/gzip` is
+ * base64 of its gzip. The page draws into `<div id="page">`, which stands before the script.
+ */
+export interface ReportDocument {
+  made_at: number;
+  runs: RunEntry[];
+  /** Of a split report: the file (beside this one) with a rollout's block, by `<batch>/<row>-<repeat>`. */
+  files: Record<string, string>;
+}
+
 /** A batch or stream in the list of all. */
 export interface RunEntry {
   id: string;
@@ -78,6 +95,8 @@ export interface RolloutFacts {
   prompt_tokens: number;
   /** Sampled characters: 0 is an empty answer. */
   characters: number;
+  /** Characters of its longest observation: the same number in many rollouts says that something cuts them. */
+  longest_observation: number;
   mean_logprob: number | null;
 }
 

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import { BatchId } from '../../model/batch-request.js';
 import type { Selection } from '../../client/show/selection.js';
-import { SORTS, parseWhere } from '../../client/show/selection.js';
+import { parseWhere } from '../../client/show/conditions.js';
+import { SORTS } from '../../client/show/selection.js';
 import { UsageError } from '../../platform/command.js';
 import { FLAG, TEXT, integerIn, oneOf } from '../arguments.js';
 

@@ -3,7 +3,8 @@ import { describe, test } from 'node:test';
 import type { Entry } from '../../../src/client/show/entry.js';
 import { listPage } from '../../../src/client/show/list-page.js';
 import type { Selection } from '../../../src/client/show/selection.js';
-import { select, parseWhere } from '../../../src/client/show/selection.js';
+import { parseWhere } from '../../../src/client/show/conditions.js';
+import { select } from '../../../src/client/show/selection.js';
 import { widthOf } from '../../../src/client/text-width.js';
 import { parseShow } from '../../../src/cli/show/show-options.js';
 
