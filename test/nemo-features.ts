@@ -23,12 +23,11 @@ export const NEMO_FEATURES: Record<string, Tests> = {
   '`run_sample_multi_turn_rollout`': [
     `${LONG}/single-rollout.test.ts › is a batch of one: it returns the batch result, and its files hold its row`,
   ],
-  '`generate_responses`': [
+  '`generate_responses`, `generate_responses_async`': [
     `${ACTIVITIES}/generate-turn.test.ts › is in the journal when the activity reports it, and is reported as totals`,
     `${ACTIVITIES}/generate-turn.test.ts › greedily is asked for with temperature 0`,
     `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
-  ],
-  '`generate_responses_async`': [
+
     `${ACTIVITIES}/generate-turn.test.ts › in the middle keeps what had streamed in`,
     `${ENGINE}/vllm-service.test.ts › arrives whole through network packets of 7 bytes`,
   ],
