@@ -325,3 +325,14 @@ for (const owner of ['grpo', null])
     assert.deepEqual(engine.calls, ['examine', 'asOne']);
     assert.deepEqual(await records.latest(), gone);
   });
+
+for (const is_half of [false, true])
+  test(`a pause of an engine that has left since ${is_half ? 'stays where its weights are half loaded' : 'ends'}`, async (t) => {
+    const { engine, bench, records } = await updating(t);
+    await engine.pause({ mode: 'keep', cache: 'keep' }, { within_ms: 1, signal: t.signal });
+    await records.change((now) => withoutReplica(now!, { url: engine.replica, at: Date.now() }));
+    const checkpoint = { paused_until: Date.now() + 60_000, failures: 0, is_half };
+    const heartbeatDetails = { waiting: false, checkpoint };
+    await bench.run('bringReplica', { input: ORDER, heartbeatDetails });
+    assert.equal(engine.isPaused(), is_half);
+  });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Bound } from '../../generation/weight-control.js';
-import { Fault, isStoreFault, takenOver } from '../../model/faults.js';
+import { Fault, isStoreFault, isTakenOver, takenOver } from '../../model/faults.js';
 import { baseOf, withAdapter } from '../../model/policy/adapters.js';
 import type { Weights } from '../../model/policy/orders.js';
 import type { PolicyRecord, Published, ReplicaChange } from '../../model/policy/record.js';
@@ -76,9 +76,17 @@ export function createBringReplica(dependencies: Dependencies): PolicyActivities
     dependencies.attempt(async ({ signal, ...attempt }) => {
       const policy = policyOf(order.service, dependencies);
       const bringing = { order, policy, signal, kept: attempt.keeps(Checkpoint), identity: null };
-      const work = await workFor(bringing).catch((error: unknown) => afterStore(error, bringing));
-      const paused_s = work === null ? 0 : await takeThrough(work);
-      return { paused_s, view: viewOf(await policy.records.latest()) };
+      let isReadable = true;
+      try {
+        const work = await workFor(bringing);
+        const paused_s = work === null ? 0 : await takeThrough(work);
+        return { paused_s, view: viewOf(await policy.records.latest()) };
+      } catch (error) {
+        isReadable = !isStoreFault(error) || (error instanceof Fault && isTakenOver(error));
+        throw error;
+      } finally {
+        await endLostPause(bringing, { isReadable });
+      }
     });
 }
 
@@ -186,18 +194,21 @@ async function checkIsThere({ replica, entry, control, signal }: Found): Promise
 }
 
 /**
- * Without the record no phase can begin, and the pause of an earlier attempt must end all the same. The next attempt
- * begins a new one.
+ * Nobody else ends the pause of an engine that has left meanwhile. While the record cannot be read no phase can begin,
+ * and a pause must end at its limit all the same; the next attempt begins a new one.
  */
-async function afterStore(
-  error: unknown,
+async function endLostPause(
   { policy, order: { replica }, kept }: Pick<Beginning, 'policy' | 'order' | 'kept'>,
-): Promise<never> {
+  { isReadable }: { isReadable: boolean },
+): Promise<void> {
   const own = kept.get();
-  const isOver = own !== null && own.paused_until < commonMs() && isStoreFault(error);
-  const control = isOver ? knownControl(policy, replica) : undefined;
+  const record = policy.records.known();
+  const entry = record?.replicas[replica];
+  const isGone = record !== null && (entry === undefined || hasLeft(entry));
+  const isOver = !isReadable && own !== null && own.paused_until < commonMs();
+  if (own === null || own.is_half || !(isGone || isOver)) return;
+  const control = knownControl(policy, replica);
   if (control !== undefined && (await release(control))) kept.set(null);
-  throw error;
 }
 
 /** A replica that goes through its phases. */
@@ -237,7 +248,6 @@ async function recordPause(found: Beginning, { wakes }: { wakes: boolean }): Pro
   const fresh = commonMs() + (load === null ? WAKE_MS : toMs(load.manner.pause_limit));
   const paused_until = own?.paused_until ?? (isAbandoned || wakes ? fresh : (left ?? fresh));
   const noted = { paused_until, failures: 0, is_half: false, ...own };
-  if (!wakes) kept.set(noted);
   const record = await policy.records.change((now) => {
     if (wakes && !isUnchanged(now, found))
       throw refused(`${replica}: another attempt has taken it over`);
@@ -246,6 +256,7 @@ async function recordPause(found: Beginning, { wakes }: { wakes: boolean }): Pro
     if (!wakes) loadOf(now, order.version ?? before?.version ?? null);
     return withReplica(now, { replica, state: 'updating', paused_until });
   });
+  if (!wakes) kept.set(noted);
   const { epoch = -1 } = record?.replicas[replica] ?? {};
   const slept = sleptOf(record, replica);
   const isSame = load === null || (entry !== undefined && baseOf(entry) === load.version);
@@ -362,12 +373,8 @@ function checkOurs(record: PolicyRecord | null, work: Work): void {
 
 /** Frozen streams are cut, and the engine is resumed, unless it may have a part of its weights: then it stays paused. */
 async function afterFailure(error: unknown, work: Work): Promise<unknown> {
-  const { replica, policy, control, kept, signal, load, isAsleep, paused_until } = work;
-  if (isStoreFault(error)) {
-    // Nobody else ends the pause of an engine that has left meanwhile.
-    if (policy.records.known()?.replicas[replica] === undefined) await release(control);
-    return error;
-  }
+  const { replica, control, kept, signal, load, isAsleep, paused_until } = work;
+  if (isStoreFault(error)) return error;
   const own = kept.get();
   const isOther = error instanceof Fault && error.type === 'PolicyVersionMismatch';
   const mayPass = error instanceof Fault && error.retryable && !isOther && !signal.aborted;
