@@ -5,7 +5,7 @@ const room = (name, ...imports) => ({
   comment: `${name} imports ${imports.length > 0 ? imports.join(', ') : 'nothing of the project'} and itself`,
   from: { path: `^${name}/` },
   to: {
-    path: '^(src|dev|simulator|tools|gym|lab)/',
+    path: '^(src|viewer|dev|simulator|tools|gym|lab)/',
     pathNot: [name, ...imports].map((one) => `^${one}[/.]`),
   },
 });
@@ -67,6 +67,14 @@ module.exports = {
       'src/model',
       'src/platform',
     ),
+    room(
+      'viewer',
+      'src/client/list',
+      'src/client/show',
+      'src/trajectories/trajectory-store',
+      'src/model',
+      'src/platform',
+    ),
     room('tools/temporal-cli', 'src/platform'),
     room('dev', 'tools/temporal-cli', 'src/client', 'src/workers', 'src/model', 'src/platform'),
     room('lab/demos', 'simulator', 'dev', 'src/client', 'src/workers', 'src/platform'),
@@ -87,6 +95,7 @@ module.exports = {
       'simulator',
       'lab/demos',
       'dev',
+      'viewer',
       'src/client',
       'src/workers',
       'src/environments',

@@ -6,7 +6,7 @@ import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { filesBelow } from './fingerprint.mjs';
 
-const COMPILED = ['src', 'dev', 'simulator', 'tools', 'gym', 'lab', 'test'];
+const COMPILED = ['src', 'viewer', 'dev', 'simulator', 'tools', 'gym', 'lab', 'test'];
 const LINKED = ['examples', 'python'];
 const OPTIONS = {
   format: 'esm',

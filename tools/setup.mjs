@@ -103,11 +103,18 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = ['src', 'dev', 'simulator', 'tools/temporal-cli', 'gym', 'lab/demos'].flatMap(
-    (folder) =>
-      filesBelow(at(folder))
-        .filter((file) => !file.startsWith('test/'))
-        .map((file) => `${folder}/${file}`),
+  const sources = [
+    'src',
+    'viewer',
+    'dev',
+    'simulator',
+    'tools/temporal-cli',
+    'gym',
+    'lab/demos',
+  ].flatMap((folder) =>
+    filesBelow(at(folder))
+      .filter((file) => !file.startsWith('test/'))
+      .map((file) => `${folder}/${file}`),
   );
   return fingerprint(root, [...configs, 'package-lock.json', ...sources]);
 }

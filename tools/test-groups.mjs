@@ -37,6 +37,7 @@ export const tierOf = (file) => /^(?:gym\/)?test\/(e2e|long|interop)\//.exec(fil
 export function ninthOf({ root, files, times }) {
   const tree = [
     'src',
+    'viewer',
     'dev',
     'simulator',
     'tools/temporal-cli',

@@ -1,6 +1,8 @@
 /**
  * What the pages show, as JSON: the reader writes these documents from journals, a report carries them in its file, and
  * `serve` answers with them. Times are seconds since 1970, durations seconds; texts are as they were journalled.
+ *
+ * A place on a page is the fragment of its address: `#/<run>`, `#/<run>/<row>` or `#/<run>/<row>-<repeat>`.
  */
 
 /**
@@ -55,6 +57,8 @@ export interface StepEntry {
   failed: number;
   mean_reward: number | null;
   metrics: Record<string, number>;
+  /** The rows of its rollouts. */
+  groups: number[];
 }
 
 /** A rollout as a list shows it, from its journal's last lines alone. */
@@ -148,8 +152,8 @@ export interface Life {
 export interface Message {
   role: string;
   parts: Part[];
-  /** How many ids it has. */
-  token_count: number;
+  /** How many ids it has; null: of a program's message, nobody knows. */
+  token_count: number | null;
   reasoning?: string;
   tool_calls?: { id: string; name: string; arguments: string }[];
   tool_call_id?: string;
@@ -201,7 +205,7 @@ export interface Answer {
 /** Sampled tokens. All lists are by token, but runs, which have `start` and `end` (exclusive). */
 export interface Tokens {
   ids: number[];
-  /** Empty: none were asked for. */
+  /** To five digits; empty: none were asked for. */
   logprobs: number[];
   /** `[id, logprob]`, the likeliest first; empty: none were asked for. */
   top: [number, number][][];

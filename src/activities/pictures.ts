@@ -1,31 +1,18 @@
-import { createHash } from 'node:crypto';
 import type { GenerationService, Rendering } from '../generation/generation-service.js';
 import type { Content } from '../model/content.js';
 import { hasImages, renameImages } from '../model/content.js';
 import { Fault } from '../model/faults.js';
+import { hashNamed, pictureName, seriesOf, shownUrl, unshelved } from '../model/picture-names.js';
 import type { PlacedPicture } from '../model/pictures.js';
 import { pictureUrls } from '../model/pictures.js';
 import type { RolloutRef } from '../model/batch-request.js';
-import type { Series, TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { GenerationPool } from './dependencies.js';
 import type { Playing } from './playing.js';
 import { journalLost } from './playing.js';
 import { sampleOf } from './request-of.js';
 
-/**
- * Pictures of a rollout: the journal names them by hash. Those of the prompt are in the sample, and those that the
- * environment has shown are facts of the store, once for each batch.
- */
-
-const HASH = 'sha256:';
-
-/** What journals have in place of a picture's bytes. */
-export const pictureName = (url: string): string =>
-  url.startsWith('data:') ? `${HASH}${createHash('sha256').update(url).digest('hex')}` : url;
-
-/** The hash, if that is what it names. */
-const hashNamed = (name: string): string | null =>
-  name.startsWith(HASH) ? name.slice(HASH.length) : null;
+/** Pictures on their way between environment, store and engine. */
 
 /** The inline pictures of these messages by their names. */
 const picturesByName = (messages: readonly { content: Content }[]): Map<string, string> =>
@@ -74,24 +61,15 @@ export async function picturesOf(
   );
 }
 
-interface Shelf {
+interface Shelved {
   ref: RolloutRef;
   store: TrajectoryStore;
 }
 
-/** A picture that an environment has shown; null: the store does not have it. */
-async function shownUrl(name: string, { ref, store }: Shelf): Promise<string | null> {
-  const hash = hashNamed(name);
-  if (hash === null) return name;
-  return /^[0-9a-f]{64}$/.test(hash) ? await store.facts.find(seriesOf(ref, hash), 0) : null;
-}
-
-const seriesOf = ({ batch_id }: RolloutRef, hash: string): Series => [batch_id, 'pictures', hash];
-
 /** The answer with the names of its pictures, which are in the store from here on. */
 export async function shelved<A extends { message: { role: string; content: Content } | null }>(
   answer: A,
-  { ref, store }: Shelf,
+  { ref, store }: Shelved,
 ): Promise<A> {
   const { message } = answer;
   if (message === null || !hasImages(message.content)) return answer;
@@ -102,20 +80,10 @@ export async function shelved<A extends { message: { role: string; content: Cont
   return { ...answer, message: renameImages([message], pictureName)[0] ?? message };
 }
 
-/** These messages with the pictures themselves in place of their names. One that the store does not have stays one. */
-export async function unshelved<M extends { content: Content }>(
-  messages: readonly M[],
-  shelf: Shelf,
-): Promise<M[]> {
-  const known = new Map<string, string>();
-  for (const name of pictureUrls(messages)) known.set(name, (await shownUrl(name, shelf)) ?? name);
-  return renameImages(messages, (url) => known.get(url) ?? url);
-}
-
 /** An observation as it is rendered, and whether its pictures go to the engine. Throws where no engine may see them. */
 export async function withPicturesOf<M extends { content: Content }>(
   message: M,
-  { isChat, pool, ...shelf }: Shelf & { isChat: boolean; pool: GenerationPool },
+  { isChat, pool, ...shelf }: Shelved & { isChat: boolean; pool: GenerationPool },
 ): Promise<{ message: M; is_sent: boolean }> {
   if (!hasImages(message.content)) return { message, is_sent: false };
   if (!isChat)

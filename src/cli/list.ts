@@ -1,14 +1,13 @@
 import { parseArgs } from 'node:util';
+import { resultOf } from '../client/list/find-result.js';
 import { listTable, isOpen, merged, withProgress, withResult } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/list-table.js';
 import { openRuns } from '../client/list/runs.js';
 import type { ServerAddress } from '../client/server.js';
 import { whyNot } from '../client/server.js';
-import { BatchResult } from '../model/results/result.js';
-import { Fault } from '../model/faults.js';
 import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
-import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { FLAG, TEXT, integerOf } from './arguments.js';
 import { styleOf, write } from './terminal.js';
 import type { GivenStore } from './store.js';
@@ -89,16 +88,6 @@ async function withNumbers(listed: Listed, { store, progress }: Sources): Promis
   const result = await resultOf(store.outputs(listed.id));
   const batch: Listed = { ...listed, kind: 'batch' };
   return result === null ? batch : withResult(batch, result);
-}
-
-/** null: it is not closed, or its result is on another host, or is none that this release knows. */
-async function resultOf(outputs: Pick<BatchOutputs, 'readMetrics'>): Promise<BatchResult | null> {
-  try {
-    return BatchResult.safeParse(await outputs.readMetrics()).data ?? null;
-  } catch (error) {
-    if (error instanceof Fault && error.cause instanceof SyntaxError) return null;
-    throw error;
-  }
 }
 
 function jsonOf({ started_ms, ...listed }: Listed): Record<string, unknown> {

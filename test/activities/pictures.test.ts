@@ -11,7 +11,7 @@ import type {
 } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { Content } from '../../src/model/content.js';
-import { pictureName } from '../../src/activities/pictures.js';
+import { pictureName } from '../../src/model/picture-names.js';
 import type { Row } from '../../src/model/results/row.js';
 import { simulator } from '../simulator/client.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';

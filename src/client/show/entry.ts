@@ -22,6 +22,8 @@ export interface Entry {
   turns: number;
   /** Generated tokens. */
   tokens: number;
+  /** Seconds since 1970; null: it never started. */
+  started_at: number | null;
   /** From its start to its end, or to its journal's last line; null: it never started. */
   wall_s: number | null;
   attempts: number;
@@ -70,6 +72,7 @@ export function entryOf({ row, repeat }: Place, read: Read & { now_s: number }):
     reward_so_far: total_reward,
     turns: glance.turn_count,
     tokens: glance.assistant_tokens,
+    started_at,
     wall_s: started_at === null || until === null ? null : Math.max(0, until - started_at),
     attempts: glance.attempts,
     faults: glance.faults,

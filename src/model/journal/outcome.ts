@@ -61,8 +61,21 @@ export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] 
 }
 
 /** Its row has `loss_multiplier` 0: it is truncated, or its agent asks for that. */
-export const isMasked = (trajectory: Trajectory): boolean =>
-  overlongOf(trajectory) === 'mask' || resultOf(trajectory)?.untrained !== undefined;
+export const isMasked = (trajectory: Trajectory): boolean => whyMasked(trajectory) !== null;
+
+/** null: it is not. */
+function whyMasked(trajectory: Trajectory): string | null {
+  if (overlongOf(trajectory) === 'mask') return 'it is truncated, and overlong is mask';
+  const field = resultOf(trajectory)?.untrained;
+  return field === undefined ? null : `its agent says so: ${field}`;
+}
+
+/** Why no token of its row trains, in words; null: what is sampled may. */
+export function whyUntrained(trajectory: Trajectory, { failure }: Outcome): string | null {
+  if (failure !== null) return failure.type;
+  if (trajectory.start?.untrained === true) return 'its sample has loss_multiplier 0';
+  return whyMasked(trajectory);
+}
 
 /** What the agent of NeMo Gym that played it has answered; null: none, or it is no result. */
 export function resultOf({ lives }: Pick<Trajectory, 'lives'>): LineOf<'result'> | null {

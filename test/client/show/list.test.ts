@@ -19,6 +19,7 @@ const entry = (row: number, given: Partial<Entry> = {}): Entry => ({
   reward_so_far: 0.5,
   turns: 2,
   tokens: 100,
+  started_at: 1,
   wall_s: 12,
   attempts: 1,
   faults: 0,

@@ -1,0 +1,33 @@
+import type { Rollout } from '../../src/client/show/read-batch.js';
+import { textOf } from '../../src/model/content.js';
+import { meanLogprob } from '../../src/client/show/block.js';
+import type { RolloutFacts } from '../documents.js';
+
+/** What a list is filtered by, of a rollout's whole journal. */
+export function factsOf({ row, repeat, trajectory }: Rollout): RolloutFacts {
+  const { calls, observations, rewards, faults } = trajectory;
+  const answers = calls.map(({ sampled }) => sampled);
+  const seen = observations.map(({ message }) =>
+    message === null ? 0 : textOf(message.content).length,
+  );
+  const segments = answers.flatMap((sampled) => sampled.segments);
+  const said = calls.map(
+    ({ answer, sampled }) => answer?.content ?? sampled.generation?.content ?? sampled.text,
+  );
+  return {
+    row,
+    repeat,
+    replicas: each(segments.map(({ replica }) => replica)),
+    versions: each(segments.map(({ policy_version }) => policy_version)),
+    rewards,
+    finish_reasons: each(answers.flatMap(({ generation }) => generation?.finish_reason ?? [])),
+    fault_types: Object.keys(faults),
+    tools: each(calls.flatMap(({ answer }) => answer?.tool_calls ?? []).map(({ name }) => name)),
+    prompt_tokens: calls[0]?.prompt_length ?? 0,
+    characters: said.reduce((sum, text) => sum + text.length, 0),
+    longest_observation: seen.reduce((most, length) => Math.max(most, length), 0),
+    mean_logprob: meanLogprob(answers),
+  };
+}
+
+const each = <T>(values: readonly T[]): T[] => [...new Set(values)];
