@@ -13,7 +13,7 @@ import unittest
 from durable_rollouts import answers, requests, rows
 from typing_extensions import is_typeddict
 
-MODULES = ["durable_rollouts", "durable_rollouts.aio", "durable_rollouts.gym", "rollout_environment", "rollout_environment.retriever", "rollout_environment.agent"]
+MODULES = ["durable_rollouts", "durable_rollouts.aio", "durable_rollouts.export", "durable_rollouts.gym", "rollout_environment", "rollout_environment.retriever", "rollout_environment.agent"]
 FOR_THE_SERVER = {"Isolated"}
 """Its attributes are not for programs."""
 DICTIONARIES = [requests, answers, rows]
@@ -87,7 +87,7 @@ def faults_of_class(name, cls):
             yield from faults_of_call(at, member)
 
 
-MADE_BY_OTHERS = {"Client", "Batch", "Stream", "Policy", "Engines", "Transfer", "WeightSyncClient", "Local", "Step", "StoredBatch", "Document"}
+MADE_BY_OTHERS = {"Client", "Batch", "Stream", "Policy", "Engines", "Transfer", "WeightSyncClient", "Local", "Step", "StoredBatch", "Document", "WandbLog"}
 """Their help says by which call."""
 
 

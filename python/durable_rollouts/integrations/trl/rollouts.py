@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence
 
 from typing_extensions import Unpack
 
@@ -87,9 +87,10 @@ class Rollouts:
     rows: the trainer's data set, and its ``eval_dataset``: tables or lists, for all of them are read
     run: names this training; another training needs another name, or gets these rollouts
     columns, task_name: as in ``Client.start_batch``
+    on_rows: called on rank 0 with its rows of a training step, and that step's number: ``export.wandb()``
     settings: fields of a batch: ``help(durable_rollouts.RolloutSettings)``
 
-        rollouts = Rollouts(client, dataset, run="math-3", task_name="math", max_rollout_turns=4)
+        rollouts = Rollouts(client, dataset, run="math-3", task_name="math", on_rows=export.wandb(), max_rollout_turns=4)
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Rollouts:
         run: str,
         columns: Optional[Mapping[str, str]] = None,
         task_name: Optional[str] = None,
+        on_rows: Optional[Callable[[List[Row], int], Any]] = None,
         **settings: Unpack[RolloutSettings],
     ) -> None:
         if not hasattr(rows, "__len__"):
@@ -108,6 +110,7 @@ class Rollouts:
         self._client = client
         self._samples = Samples(rows, columns, task_name)
         self.run = run
+        self._on_rows = on_rows
         self._settings = settings
         self.weights: Optional[Weights] = None
         self.was_asked = False
@@ -127,6 +130,8 @@ class Rollouts:
         check_rows(rows, trainer.args.temperature)
         if self.weights is not None:
             self.weights.check(rows)
+        if self._on_rows is not None and trainer.model.training and trainer.state.is_world_process_zero:
+            self._on_rows(rows, self._step)
         return columns_of(rows)
 
     def say_replays(self, step: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import queue
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from transformers import TrainerCallback
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
@@ -37,6 +37,7 @@ class RolloutWorker:
     id, request: of the stream, as ``Client.stream`` has them
     args: the trainer's ``AsyncGRPOConfig``. Raises ``ValueError`` for a setting that does not fit, by its name
     advantages: what a reward is worth beside its group's: ``durable_rollouts.advantages``
+    on_step: called with each step: ``export.wandb()``
 
         worker = RolloutWorker(client, "run-3", {"samples": {"path": "train.jsonl"}, "num_repeats": 8, "groups_per_step": 4}, args)
         trainer = AsyncGRPOTrainer(
@@ -45,7 +46,9 @@ class RolloutWorker:
         )
     """
 
-    def __init__(self, client: Client, id: str, request: StreamRequest, args: Any, *, advantages: Kind = "grpo") -> None:
+    def __init__(
+        self, client: Client, id: str, request: StreamRequest, args: Any, *, advantages: Kind = "grpo", on_step: Optional[Callable[[Step], Any]] = None
+    ) -> None:
         check_settings(args, with_defaults(request, STREAM_DEFAULTS))
         self.rollout_buffer: "queue.Queue[RolloutSample]" = queue.Queue()
         self.metrics_queue: "queue.Queue[Mapping[str, float]]" = queue.Queue()
@@ -54,6 +57,7 @@ class RolloutWorker:
         self._client, self._id, self._request = client, id, request
         self._most_stale: int = args.max_staleness
         self._temperature: float = args.temperature
+        self._on_step = on_step
         self._kind, self._rows = advantages, request["groups_per_step"] * request.get("num_repeats", 1)
         self._stream: Optional[AioStream] = None
         self._is_synced = False
@@ -131,6 +135,8 @@ class RolloutWorker:
         check_rows(rows, self._temperature)
         if self._own is not None:
             self._own.check(rows)
+        if self._on_step is not None:
+            self._on_step(step)
         if not 1 <= len(rows) <= self._rows:
             raise ValueError(f"step {step.step} of {self._id}: expected 1 to {self._rows} rollouts, got {len(rows)}")
         samples = samples_of(rows, self._kind, version=step.result["version"])
