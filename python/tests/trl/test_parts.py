@@ -58,6 +58,13 @@ class Ended:
             yield SimpleNamespace(id=one)
 
 
+class Played(Ended):
+    """A client whose rollouts end at once."""
+
+    async def rollout(self, sample, id, **settings):
+        return row(rollout_id=id)
+
+
 class Service:
     """A policy whose record another trainer may change."""
 
@@ -153,6 +160,13 @@ class Grpo(unittest.TestCase):
         self.assertEqual(samples.of("a=")["message_log"], [{"role": "user", "content": "a="}])
         with self.assertRaisesRegex(InvalidBatchRequest, "expected a prompt of the rows"):
             samples.of("c")
+
+    def test_rows_of_a_training_step_are_handed_over_on_rank_0(self):
+        seen = []
+        rollouts = Rollouts(Played(), ROWS, run="r", on_rows=lambda rows, step: seen.append((step, [one["rollout_id"] for one in rows])))
+        for given in (trainer(3), trainer(3, training=False), trainer(4, rank=1), trainer(5)):
+            rollouts(["a="], given)
+        self.assertEqual([(step, len(ids), ids[0][:6]) for step, ids in seen], [(3, 1, "r:3.0:"), (5, 1, "r:5.0:")])
 
     def test_rows_that_the_trainer_cannot_tell_apart_are_refused(self):
         with self.assertRaisesRegex(InvalidBatchRequest, "rows.2: another row has the same prompt"):
@@ -392,12 +406,14 @@ class Async(unittest.TestCase):
         self.assertEqual((int(filler.completion_mask.sum()), filler.advantage, filler.model_version), (0, 0.0, one.model_version))
 
     def test_no_sample_is_so_old_that_the_trainer_drops_it(self):
-        worker = RolloutWorker(None, "s", REQUEST, config())
+        seen = []
+        worker = RolloutWorker(None, "s", REQUEST, config(), on_step=seen.append)
         worker.course.begin(0, first_new=0, version=17)
         worker.course.synced(1)
         step = SimpleNamespace(step=0, result={"version": 25}, rows=lambda: [row(repeat=k, rollout_id=f"b/0-{k}") for k in range(7)])
         with self.assertLogs("durable_rollouts", "WARNING") as logs:
             samples = worker._samples(step)
+        self.assertEqual(seen, [step])
         self.assertEqual(len(samples), 8, "a filler takes the place of the missing one")
         self.assertEqual(Counter(one.model_version for one in samples), {1 - 2: 8})
         self.assertRegex("\n".join(logs.output), r"(?s)8 versions old, max_staleness is 2.*lacks 1 of 8 rollouts")
