@@ -48,7 +48,7 @@ const COMPARE: Record<string, (a: number, b: number) => boolean> = {
 
 /** Field, operator, value and what joins the next one. A joining word inside quotes joins nothing. */
 const CONDITION =
-  /^\s*([a-z_]+)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|(.+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
+  /^\s*([a-z_]+(?:\.[^\s<>=!]+)?)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|(.+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
 
 export const parseWhere = (text: string): Condition =>
   parseConditions(text, { what: '--where', numbers: NUMBERS, texts: TEXTS });

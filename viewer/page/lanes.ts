@@ -1,0 +1,54 @@
+import type { CallPart, RolloutDocument } from '../documents.js';
+
+export interface Span {
+  kind: 'queue' | 'generate' | 'step';
+  from: number;
+  to: number;
+}
+
+export interface Lane {
+  number: number;
+  spans: Span[];
+}
+
+/** When each call waited, generated and was stepped, in seconds since the rollout began. */
+export function lanesOf(rollout: RolloutDocument): { lanes: Lane[]; seconds: number } {
+  const begins = rollout.calls.map(({ began_at }) => began_at).filter((at) => at !== null);
+  const zero = rollout.entry.started_at ?? begins[0] ?? 0;
+  const lanes = rollout.calls.map((call) => ({ number: call.number, spans: spansOf(call, zero) }));
+  const ends = [
+    ...lanes.flatMap(({ spans }) => spans.map(({ to }) => to)),
+    ...rollout.happenings.map(({ at }) => at - zero),
+    rollout.entry.wall_s ?? 0,
+  ];
+  return { lanes, seconds: ends.reduce((a, b) => Math.max(a, b), 0) };
+}
+
+function spansOf(call: CallPart, zero: number): Span[] {
+  const { began_at, queue_s, generate_s, observation } = call;
+  if (began_at === null) return [];
+  const begin = began_at - zero;
+  const queued = begin + (queue_s ?? 0);
+  const generated = queued + (generate_s ?? 0);
+  const spans: Span[] = [
+    { kind: 'queue', from: begin, to: queued },
+    { kind: 'generate', from: queued, to: generated },
+  ];
+  if (observation !== null) {
+    const end = Math.max(generated, observation.at - zero);
+    spans.push({ kind: 'step', from: Math.max(generated, end - observation.step_s), to: end });
+  }
+  return spans.filter(({ from, to }) => to > from);
+}
+
+/** How far calls of a tree are indented: a fork stands one step right of what it forks from. */
+export function depthsOf(calls: readonly CallPart[]): number[] {
+  const depths = new Map<number, number>();
+  return calls.map(({ number, parent, fork }) => {
+    const from = parent ?? fork?.call ?? null;
+    const of = from === null ? 0 : (depths.get(from) ?? 0);
+    const depth = fork === null ? of : of + 1;
+    depths.set(number, depth);
+    return depth;
+  });
+}

@@ -1,0 +1,104 @@
+import type { ComponentChildren, JSX } from 'preact';
+import type { RunDocument } from '../documents.js';
+import type { Row } from './rows.js';
+import { breakdown, sumOf } from './sums.js';
+import { Shown } from './text.js';
+import { decimal, percent, plural, seconds, time, whole } from './words.js';
+
+/** What happened, at a glance: of the rollouts that the filter leaves. */
+export function Overview({
+  run,
+  rows,
+  all,
+}: {
+  run: RunDocument;
+  rows: readonly Row[];
+  all: number;
+}): JSX.Element {
+  const sum = sumOf('', rows);
+  const ends = breakdown(rows, ({ ended }) => ended ?? 'unfinished');
+  const walls = rows.map(({ wall_s }) => wall_s).filter((wall) => wall !== null);
+  return (
+    <section aria-label="what happened">
+      <dl class="glance">
+        <Figure name="rollouts">
+          {whole(rows.length)}
+          {rows.length !== all && ` of ${whole(all)}`}
+          {rows.length === all && run.requested !== null && ` of ${whole(run.requested)} asked for`}
+        </Figure>
+        <Figure name="mean reward">{decimal(sum.mean_reward)}</Figure>
+        <Figure name="ended">
+          {ends.map(({ name, count }) => (
+            <span key={name} class="part">
+              {name} {whole(count)}
+            </span>
+          ))}
+        </Figure>
+        <Figure name="mean tokens">{whole(sum.mean_tokens)}</Figure>
+        <Figure name="truncated">{percent(sum.truncated)}</Figure>
+        <Figure name="faults">{whole(sum.faults)}</Figure>
+        <Figure name="longest wall">
+          {seconds(walls.length === 0 ? null : walls.reduce((a, b) => Math.max(a, b)))}
+        </Figure>
+        <Figure name="began">{time(run.created_at)}</Figure>
+      </dl>
+      {run.notes.length > 0 && (
+        <ul class="notes">
+          {run.notes.map((note) => (
+            <li key={note}>
+              <Shown text={note} />
+            </li>
+          ))}
+        </ul>
+      )}
+      <Fields title="Settings" fields={run.settings} />
+      {run.metrics !== null && (
+        <Fields title={plural(Object.keys(run.metrics).length, 'metric')} fields={run.metrics} />
+      )}
+    </section>
+  );
+}
+
+const Figure = ({
+  name,
+  children,
+}: {
+  name: string;
+  children: ComponentChildren;
+}): JSX.Element => (
+  <div>
+    <dt>{name}</dt>
+    <dd>{children}</dd>
+  </div>
+);
+
+/** Names and values, folded. */
+export function Fields({
+  title,
+  fields,
+}: {
+  title: string;
+  fields: Record<string, unknown>;
+}): JSX.Element | null {
+  const entries = Object.entries(fields);
+  if (entries.length === 0) return null;
+  return (
+    <details>
+      <summary>{title}</summary>
+      <dl class="fields">
+        {entries.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              {typeof value === 'number' ? (
+                decimal(value)
+              ) : (
+                <Shown text={typeof value === 'string' ? value : JSON.stringify(value)} />
+              )}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}

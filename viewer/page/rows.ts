@@ -1,0 +1,102 @@
+import type { Fields } from '../../src/client/show/conditions.js';
+import { NUMBERS, TEXTS, parseConditions } from '../../src/client/show/conditions.js';
+import type { RolloutEntry, RolloutFacts } from '../documents.js';
+
+/** A line of the list; its facts come after the list. */
+export interface Row extends RolloutEntry {
+  facts: RolloutFacts | null;
+}
+
+export const keyOf = ({ row, repeat }: { row: number; repeat: number }): string =>
+  `${row}-${repeat}`;
+
+export function joined(entries: readonly RolloutEntry[], facts: readonly RolloutFacts[]): Row[] {
+  const known = new Map(facts.map((one) => [keyOf(one), one]));
+  return entries.map((entry) => ({ ...entry, facts: known.get(keyOf(entry)) ?? null }));
+}
+
+/** Entries that changed take the place of those before them; new ones come last. */
+export function changed(
+  before: readonly RolloutEntry[],
+  news: readonly RolloutEntry[],
+): RolloutEntry[] {
+  const all = new Map(before.map((entry) => [keyOf(entry), entry]));
+  for (const entry of news) all.set(keyOf(entry), entry);
+  return [...all.values()];
+}
+
+const named = (version: string | null): string => version ?? 'none';
+
+/** What the filter may name: what `--where` may, and facts. */
+export const fieldsOf = (parts: readonly string[]): Fields<Row> => ({
+  what: 'filter',
+  numbers: {
+    ...NUMBERS,
+    characters: ({ facts }) => facts?.characters ?? null,
+    prompt: ({ facts }) => facts?.prompt_tokens ?? null,
+    logprob: ({ facts }) => facts?.mean_logprob ?? null,
+    observation: ({ facts }) => facts?.longest_observation ?? null,
+    ...Object.fromEntries(
+      parts.map((name) => [`rewards.${name}`, ({ facts }: Row) => facts?.rewards[name] ?? null]),
+    ),
+  },
+  texts: {
+    ...TEXTS,
+    replica: ({ facts }) => facts?.replicas ?? null,
+    version: ({ facts }) => facts?.versions.map(named) ?? null,
+    finish: ({ facts }) => facts?.finish_reasons ?? null,
+    fault: ({ facts }) => facts?.fault_types ?? null,
+    tool: ({ facts }) => facts?.tools ?? null,
+  },
+});
+
+export const partsOf = (rows: readonly Row[]): string[] =>
+  [...new Set(rows.flatMap(({ facts }) => Object.keys(facts?.rewards ?? {})))].sort();
+
+export const filterOf = (where: string, parts: readonly string[]): ((row: Row) => boolean) =>
+  where.trim() === '' ? () => true : parseConditions(where, fieldsOf(parts));
+
+/** One more condition; a value is quoted by what it does not hold. */
+export function withCondition(
+  where: string,
+  condition: { field: string; sign?: string; value: string | number },
+): string {
+  const { field, sign = '=', value } = condition;
+  const text = typeof value === 'number' ? String(value) : quotedBy(value);
+  const added = `${field}${sign}${text}`;
+  const has = where.split(/\s+and\s+/).includes(added);
+  return where.trim() === '' || has ? (has ? where : added) : `${where.trim()} and ${added}`;
+}
+
+const quotedBy = (value: string): string =>
+  /^[\w./:-]+$/.test(value) ? value : value.includes('"') ? `'${value}'` : `"${value}"`;
+
+export const COLUMNS = {
+  rollout: ({ row, repeat }) => row + repeat / 1e6,
+  task: ({ task_name }) => task_name,
+  ended: ({ ended }) => ended,
+  reward: ({ reward }) => reward,
+  turns: ({ turns }) => turns,
+  tokens: ({ tokens }) => tokens,
+  characters: ({ facts }) => facts?.characters ?? null,
+  logprob: ({ facts }) => facts?.mean_logprob ?? null,
+  wall: ({ wall_s }) => wall_s,
+  attempts: ({ attempts }) => attempts,
+  faults: ({ faults }) => faults,
+  reason: ({ reason }) => reason,
+} as const satisfies Record<string, (row: Row) => number | string | null>;
+export type Column = keyof typeof COLUMNS;
+
+/** `reward`, or `-reward` for the largest first. Rows without the value come last. */
+export function sorted(rows: readonly Row[], sort: string): Row[] {
+  const column = sort.replace(/^-/, '');
+  const value = Object.hasOwn(COLUMNS, column) ? COLUMNS[column as Column] : COLUMNS.rollout;
+  const sign = sort.startsWith('-') ? -1 : 1;
+  const keyed = rows.map((row) => ({ row, key: value(row), place: COLUMNS.rollout(row) }));
+  keyed.sort((a, b) => {
+    if (a.key === null || b.key === null)
+      return Number(a.key === null) - Number(b.key === null) || a.place - b.place;
+    return sign * (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) || a.place - b.place;
+  });
+  return keyed.map(({ row }) => row);
+}

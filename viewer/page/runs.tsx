@@ -1,0 +1,64 @@
+import type { JSX } from 'preact';
+import type { RunEntry } from '../documents.js';
+import { hrefOf } from './address.js';
+import { useLoaded } from './hooks.js';
+import { Loading } from './loading.js';
+import type { Source } from './source.js';
+import { Shown } from './text.js';
+import { decimal, time, whole } from './words.js';
+
+export function RunsView({ source }: { source: Source }): JSX.Element {
+  const runs = useLoaded('runs', () => source.runs());
+  return (
+    <>
+      <h1>Runs</h1>
+      <Loading of={runs} what="the runs">
+        {(list) =>
+          list.length === 0 ? (
+            <p>The store has no batch and no stream.</p>
+          ) : (
+            <div class="wide" tabIndex={0} role="group" aria-label="batches and streams">
+              <table class="list">
+                <thead>
+                  <tr>
+                    {['Run', 'Kind', 'Began', 'State', 'Rollouts', 'Mean reward'].map((name) => (
+                      <th key={name} scope="col">
+                        {name}
+                      </th>
+                    ))}
+                  </tr>
+                </thead>
+                <tbody>
+                  {list.map((run) => (
+                    <Line key={run.id} run={run} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Loading>
+    </>
+  );
+}
+
+function Line({ run }: { run: RunEntry }): JSX.Element {
+  const { id, kind, created_at, is_closed, requested, completed, mean_reward, steps } = run;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={hrefOf({ run: id })}>
+          <Shown text={id} />
+        </a>
+      </th>
+      <td>{kind}</td>
+      <td>{time(created_at)}</td>
+      <td>{is_closed ? 'closed' : steps === null ? 'runs' : `runs, ${whole(steps)} steps closed`}</td>
+      <td class="number">
+        {whole(completed)}
+        {requested !== null && ` of ${whole(requested)}`}
+      </td>
+      <td class="number">{decimal(mean_reward)}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,134 @@
+import type {
+  Hit,
+  ReportDocument,
+  RolloutDocument,
+  RolloutEntry,
+  RolloutFacts,
+  RunDocument,
+  RunEntry,
+} from '../documents.js';
+import { hitsIn } from './search.js';
+
+export interface RolloutPlace {
+  run: string;
+  row: number;
+  repeat: number;
+}
+
+/** Where documents come from: blocks of this file, or a server. */
+export interface Source {
+  /** Runs change while they are looked at. */
+  isLive: boolean;
+  runs(): Promise<RunEntry[]>;
+  run(id: string): Promise<RunDocument>;
+  facts(id: string): Promise<RolloutFacts[]>;
+  rollout(place: RolloutPlace): Promise<RolloutDocument>;
+  /** The file beside this one that has a rollout; null: this one has it. */
+  fileOf(place: RolloutPlace): string | null;
+  /** Entries that changed. Returns what ends it. */
+  follow(id: string, on: (changed: RolloutEntry[]) => void): () => void;
+  followRollout(place: RolloutPlace, on: (rollout: RolloutDocument) => void): () => void;
+  /** Places in the run's texts, as they are found. */
+  search(id: string, text: string): AsyncIterable<Hit[]>;
+}
+
+export const rolloutIdOf = ({ run, row, repeat }: RolloutPlace): string =>
+  `${run}/${row}-${repeat}`;
+
+/** This file's own documents, if it is a report. */
+export async function openSource(page: Document): Promise<Source> {
+  if (page.getElementById('report') === null) return serverSource();
+  return embeddedSource(page, await block<ReportDocument>(page, 'report'));
+}
+
+async function block<T>(page: Document, id: string): Promise<T> {
+  const element = page.getElementById(id);
+  if (element === null) throw new Error(`this report does not have ${id}`);
+  const text = element.textContent;
+  if (element.getAttribute('type') === 'application/json') return JSON.parse(text) as T;
+  const bytes = Uint8Array.from(atob(text.trim()), (character) => character.charCodeAt(0));
+  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return (await new Response(inflated).json()) as T;
+}
+
+function embeddedSource(page: Document, { runs, files }: ReportDocument): Source {
+  const run = once((id: string) => block<RunDocument>(page, `run:${id}`));
+  const rollout = (place: RolloutPlace): Promise<RolloutDocument> =>
+    block<RolloutDocument>(page, `rollout:${rolloutIdOf(place)}`);
+  const fileOf = (place: RolloutPlace): string | null => files[rolloutIdOf(place)] ?? null;
+  return {
+    isLive: false,
+    runs: () => Promise.resolve(runs),
+    run,
+    facts: once((id) => block<RolloutFacts[]>(page, `facts:${id}`)),
+    rollout,
+    fileOf,
+    follow: () => () => undefined,
+    followRollout: () => () => undefined,
+    async *search(id, text) {
+      for (const { row, repeat } of (await run(id)).rollouts) {
+        const place = { run: id, row, repeat };
+        if (fileOf(place) !== null) continue;
+        if (page.getElementById(`rollout:${rolloutIdOf(place)}`) === null) continue;
+        yield hitsIn(await rollout(place), text);
+      }
+    },
+  };
+}
+
+function serverSource(): Source {
+  const get = async (path: string): Promise<Response> => {
+    const answer = await fetch(`api/${path}`, { credentials: 'same-origin' });
+    if (answer.ok) return answer;
+    const said = (await answer.text()).slice(0, 500);
+    throw new Error(said === '' ? `the server answered ${answer.status}` : said);
+  };
+  const json = async <T>(path: string): Promise<T> => (await (await get(path)).json()) as T;
+  const runPath = (id: string): string => `runs/${encodeURIComponent(id)}`;
+  const rolloutPath = ({ run, row, repeat }: RolloutPlace): string =>
+    `rollouts/${encodeURIComponent(run)}/${row}-${repeat}`;
+  return {
+    isLive: true,
+    runs: () => json('runs'),
+    run: (id) => json(runPath(id)),
+    facts: async (id) => linesOf(await (await get(`${runPath(id)}/facts`)).text()),
+    rollout: (place) => json(rolloutPath(place)),
+    fileOf: () => null,
+    follow: (id, on) =>
+      events<RolloutEntry | RolloutEntry[]>(`api/${runPath(id)}/follow`, (changed) => {
+        on([changed].flat());
+      }),
+    followRollout: (place, on) => events(`api/${rolloutPath(place)}/follow`, on),
+    async *search(id, text) {
+      yield await json<Hit[]>(
+        `search/${encodeURIComponent(id)}?${new URLSearchParams({ q: text })}`,
+      );
+    },
+  };
+}
+
+const linesOf = <T>(text: string): T[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as T);
+
+function events<T>(path: string, on: (data: T) => void): () => void {
+  const stream = new EventSource(path);
+  stream.onmessage = ({ data }: MessageEvent<string>) => {
+    on(JSON.parse(data) as T);
+  };
+  return () => {
+    stream.close();
+  };
+}
+
+/** Blocks never change. */
+function once<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {
+  const loaded = new Map<string, Promise<T>>();
+  return (id) => {
+    const known = loaded.get(id) ?? load(id);
+    loaded.set(id, known);
+    return known;
+  };
+}

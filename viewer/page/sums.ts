@@ -1,0 +1,78 @@
+import type { Row } from './rows.js';
+
+/** What lines of a breakdown say of their rollouts. */
+export interface Sum {
+  name: string;
+  count: number;
+  /** Of those with a reward. */
+  mean_reward: number | null;
+  mean_tokens: number | null;
+  truncated: number | null;
+  faults: number;
+  mean_logprob: number | null;
+}
+
+export const meanOf = (values: readonly (number | null)[]): number | null => {
+  const there = values.filter((value) => value !== null);
+  return there.length === 0 ? null : there.reduce((sum, value) => sum + value, 0) / there.length;
+};
+
+export const sumOf = (name: string, rows: readonly Row[]): Sum => ({
+  name,
+  count: rows.length,
+  mean_reward: meanOf(rows.map(({ reward }) => reward)),
+  mean_tokens: meanOf(rows.map(({ tokens }) => tokens)),
+  truncated: shareOf(rows, ({ ended }) => ended === 'truncated'),
+  faults: rows.reduce((sum, { faults }) => sum + faults, 0),
+  mean_logprob: meanOf(rows.map(({ facts }) => facts?.mean_logprob ?? null)),
+});
+
+const shareOf = (rows: readonly Row[], holds: (row: Row) => boolean): number | null => {
+  const ended = rows.filter((row) => row.ended !== null);
+  return ended.length === 0 ? null : ended.filter(holds).length / ended.length;
+};
+
+/** A rollout with several values counts for each of them. The largest first. */
+export function breakdown(
+  rows: readonly Row[],
+  valuesOf: (row: Row) => readonly string[] | string | null,
+): Sum[] {
+  const members = new Map<string, Row[]>();
+  for (const row of rows) {
+    for (const value of new Set([valuesOf(row) ?? []].flat())) {
+      const list = members.get(value);
+      if (list === undefined) members.set(value, [row]);
+      else list.push(row);
+    }
+  }
+  return [...members]
+    .map(([name, of]) => sumOf(name, of))
+    .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
+}
+
+export interface Bin {
+  from: number;
+  /** Exclusive, but of the last bin. */
+  to: number;
+  count: number;
+}
+
+/** Values that are few have a bin each, whose ends are the value. */
+export function histogram(values: readonly number[], most = 20): Bin[] {
+  const distinct = [...new Set(values)].sort((a, b) => a - b);
+  const [low, high] = [distinct[0], distinct.at(-1)];
+  if (low === undefined || high === undefined) return [];
+  const counted = new Map<number, number>();
+  const few = distinct.length <= most;
+  const width = (high - low) / most;
+  for (const value of values) {
+    const bin = few ? value : Math.min(most - 1, Math.floor((value - low) / width));
+    counted.set(bin, (counted.get(bin) ?? 0) + 1);
+  }
+  if (few) return distinct.map((value) => ({ from: value, to: value, count: counted.get(value) ?? 0 }));
+  return Array.from({ length: most }, (_, bin) => ({
+    from: low + bin * width,
+    to: bin === most - 1 ? high : low + (bin + 1) * width,
+    count: counted.get(bin) ?? 0,
+  }));
+}
