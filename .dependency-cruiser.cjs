@@ -75,6 +75,7 @@ module.exports = {
       'src/model',
       'src/platform',
     ),
+    room('viewer/page', 'viewer/documents', 'src/client/show/conditions'),
     room('tools/temporal-cli', 'src/platform'),
     room('dev', 'tools/temporal-cli', 'src/client', 'src/workers', 'src/model', 'src/platform'),
     room('lab/demos', 'simulator', 'dev', 'src/client', 'src/workers', 'src/platform'),
@@ -152,6 +153,6 @@ module.exports = {
     tsConfig: { fileName: 'tsconfig.json' },
     doNotFollow: { path: 'node_modules' },
     exclude: { path: '^gym/test/' },
-    enhancedResolveOptions: { extensions: ['.ts', '.js'] },
+    enhancedResolveOptions: { extensions: ['.ts', '.tsx', '.js'] },
   },
 };

@@ -152,6 +152,12 @@ async function build() {
     advice:
       'Workflow code may import only @temporalio/workflow and its own files: see what was added under src/workflows.',
   });
+  await runStep({
+    ...step,
+    what: "bundling the viewer's page",
+    args: [at('tools', 'build-page.mjs'), path.join(folder, 'viewer')],
+    advice: '`npx tsc -p viewer/page` shows what is wrong with its sources.',
+  });
   if (!existsSync(path.join(folder, 'src', 'workflow-bundle.js'))) {
     throw new Error(
       'build-bundle.js wrote no workflow-bundle.js beside its own folder; src/workers/build-bundle.ts has to.',

@@ -13,7 +13,8 @@ import type {
 
 const BEGAN = 1_790_000_000;
 const REPLICAS = ['http://10.0.0.1:8000', 'http://10.0.0.2:8000', 'http://10.0.0.3:8000'];
-const WORDS = 'the board slides left, so tile 5 moves up and **then** the blank is at `(2, 1)`'.split(' ');
+const WORDS =
+  'the board slides left, so tile 5 moves up and **then** the blank is at `(2, 1)`'.split(' ');
 
 /** Numbers in [0, 1) that depend on nothing but these. */
 export function chance(...of: number[]): number {
@@ -98,7 +99,11 @@ function madeEntry({ row, repeat }: { row: number; repeat: number }): {
     attempts: 1 + faults,
     faults,
     failure: isFailed
-      ? { type: 'EnvironmentFailed', message: 'POST /step answered 500: index out of range', turn: 2 }
+      ? {
+          type: 'EnvironmentFailed',
+          message: 'POST /step answered 500: index out of range',
+          turn: 2,
+        }
       : null,
     reason: isFailed ? 'EnvironmentFailed: POST /step answered 500' : WORDS.slice(0, 5).join(' '),
   };
@@ -240,7 +245,13 @@ export function madeRollout(made: Made, place: { row: number; repeat: number }):
         message: 'the stream ended after 24 tokens',
         replica: REPLICAS[0] ?? null,
       },
-      { kind: 'attempt', at: began + 1.6, attempt: 2, activity: 'playTurn', why: 'the worker died' },
+      {
+        kind: 'attempt',
+        at: began + 1.6,
+        attempt: 2,
+        activity: 'playTurn',
+        why: 'the worker died',
+      },
       { kind: 'end', at: at, stop_reason: entry.ended ?? 'terminated' },
     ],
   };

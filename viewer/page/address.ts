@@ -12,7 +12,7 @@ export const RUNS: Address = { run: null, row: null, repeat: null, options: {} }
 
 /** `#/<run>`, `#/<run>/<row>` a group, `#/<run>/<row>-<repeat>` a rollout. null: no such address. */
 export function parseAddress(hash: string): Address | null {
-  const [path = '', query = ''] = splitOnce(hash.replace(/^#?\/?/, ''), '?');
+  const [path, query = ''] = splitOnce(hash.replace(/^#?\/?/, ''), '?');
   const options = Object.fromEntries(new URLSearchParams(query));
   if (path === '') return { ...RUNS, options };
   const found = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(path);
@@ -33,9 +33,7 @@ export function hrefOf({ run, row, repeat, options }: Partial<Address>): string 
 }
 
 /** `<batch>/<row>-<repeat>`, whose batch may hold a slash; null: it is none. */
-export function parseRolloutId(
-  id: string,
-): { run: string; row: number; repeat: number } | null {
+export function parseRolloutId(id: string): { run: string; row: number; repeat: number } | null {
   const found = /^(.+)\/(\d+)-(\d+)$/s.exec(id);
   if (found === null) return null;
   return { run: found[1] ?? '', row: Number(found[2]), repeat: Number(found[3]) };

@@ -129,7 +129,8 @@ function Bounds({
         event.preventDefault();
         const data = new FormData(event.currentTarget);
         const [field, sign, value] = ['field', 'sign', 'value'].map((name) => data.get(name));
-        if (typeof field !== 'string' || typeof sign !== 'string' || typeof value !== 'string') return;
+        if (typeof field !== 'string' || typeof sign !== 'string' || typeof value !== 'string')
+          return;
         if (value.trim() !== '') show(withCondition(where, { field, sign, value: Number(value) }));
       }}
     >
@@ -229,7 +230,14 @@ function Hits({
       <ol class="hits">
         {hits.slice(0, MAX_HITS).map((hit, index) => (
           <li key={index}>
-            <a href={hrefOf({ run, row: hit.row, repeat: hit.repeat, options: { ...kept, ...turnOf(hit) } })}>
+            <a
+              href={hrefOf({
+                run,
+                row: hit.row,
+                repeat: hit.repeat,
+                options: { ...kept, ...turnOf(hit) },
+              })}
+            >
               {keyOf(hit)}
             </a>{' '}
             <span class="quiet">{hit.place}</span>{' '}

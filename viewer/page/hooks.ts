@@ -34,9 +34,7 @@ export function goQuietly(address: Partial<Address>): void {
 }
 
 export type Loaded<T> =
-  | { state: 'loading' }
-  | { state: 'failed'; message: string }
-  | { state: 'there'; value: T };
+  { state: 'loading' } | { state: 'failed'; message: string } | { state: 'there'; value: T };
 
 /** Loads again when the key changes; an answer that comes too late is dropped. */
 export function useLoaded<T>(key: string, load: () => Promise<T>): Loaded<T> {
@@ -87,7 +85,11 @@ export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): v
 }
 
 /** An element's inner width and the part of it that is scrolled to. */
-export function useBox(ref: RefObject<HTMLElement | null>): { top: number; width: number; height: number } {
+export function useBox(ref: RefObject<HTMLElement | null>): {
+  top: number;
+  width: number;
+  height: number;
+} {
   const [box, set] = useState({ top: 0, width: 0, height: 0 });
   useLayoutEffect(() => {
     const element = ref.current;

@@ -41,13 +41,14 @@ function spansOf(call: CallPart, zero: number): Span[] {
   return spans.filter(({ from, to }) => to > from);
 }
 
-/** How far calls of a tree are indented: a fork stands one step right of what it forks from. */
+/** How far calls of a tree are indented: the first that continues a call stands below it, others a step right. */
 export function depthsOf(calls: readonly CallPart[]): number[] {
   const depths = new Map<number, number>();
-  return calls.map(({ number, parent, fork }) => {
-    const from = parent ?? fork?.call ?? null;
-    const of = from === null ? 0 : (depths.get(from) ?? 0);
-    const depth = fork === null ? of : of + 1;
+  const continued = new Set<number>();
+  return calls.map(({ number, parent }) => {
+    const of = parent === null ? 0 : (depths.get(parent) ?? 0);
+    const depth = parent !== null && continued.has(parent) ? of + 1 : of;
+    if (parent !== null) continued.add(parent);
     depths.set(number, depth);
     return depth;
   });

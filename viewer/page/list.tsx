@@ -37,41 +37,15 @@ export function RolloutList({
   rows: readonly Row[];
   options: Record<string, string>;
 }): JSX.Element {
-  const box = useRef<HTMLDivElement>(null);
-  const { top, height } = useBox(box);
-  const [at, setAt] = useState(0);
-  const rowHeight = ROW_REM * remPixels();
-  const first = Math.max(0, Math.floor(top / rowHeight) - MARGIN_ROWS);
-  const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + MARGIN_ROWS);
-  const current = Math.min(at, rows.length - 1);
-  const move = (to: number): void => {
-    const next = Math.max(0, Math.min(rows.length - 1, to));
-    setAt(next);
-    const element = box.current;
-    if (element === null) return;
-    // One row of room, so that the sticky head hides none.
-    const [upper, lower] = [next * rowHeight, (next + 2) * rowHeight - element.clientHeight];
-    element.scrollTop = Math.min(upper, Math.max(lower, element.scrollTop));
-  };
-  useEffect(() => {
-    const element = box.current;
-    if (element?.contains(document.activeElement) !== true) return;
-    element.querySelector<HTMLElement>(`[data-at="${current}"] a`)?.focus({ preventScroll: true });
-  }, [current, first]);
-  const page = Math.max(1, Math.floor(height / rowHeight) - 2);
-  const steps: Record<string, number> = {
-    ArrowDown: current + 1,
-    ArrowUp: current - 1,
-    PageDown: current + page,
-    PageUp: current - page,
-    Home: 0,
-    End: rows.length - 1,
-  };
-  const focusMoved = (to: number): void => {
-    move(to);
-    box.current?.querySelector<HTMLElement>(`[data-at="${current}"] a`)?.focus();
-  };
-  useKeys({ j: () => { focusMoved(current + 1); }, k: () => { focusMoved(current - 1); } });
+  const { box, first, last, current, rowHeight, move, stepOf } = useWindow(rows.length);
+  useKeys({
+    j: () => {
+      move(current + 1);
+    },
+    k: () => {
+      move(current - 1);
+    },
+  });
   return (
     <div
       class="rollouts"
@@ -79,8 +53,8 @@ export function RolloutList({
       role="region"
       aria-label="list of rollouts"
       onKeyDown={(event) => {
-        const to = steps[event.key];
-        if (to === undefined || !(event.target as HTMLElement).matches('tbody a')) return;
+        const to = stepOf(event.key);
+        if (to === null || !(event.target as HTMLElement).matches('tbody a')) return;
         event.preventDefault();
         move(to);
       }}
@@ -96,13 +70,55 @@ export function RolloutList({
         <tbody>
           <Gap height={first * rowHeight} />
           {rows.slice(first, last).map((row, index) => (
-            <Line key={keyOf(row)} {...{ run, row, options, current, at: first + index, setAt }} />
+            <Line key={keyOf(row)} {...{ run, row, options, current, at: first + index, move }} />
           ))}
           <Gap height={(rows.length - last) * rowHeight} />
         </tbody>
       </table>
     </div>
   );
+}
+
+/** Which rows are near the viewport, which one is the current one, and how to get to another. */
+function useWindow(count: number) {
+  const box = useRef<HTMLDivElement>(null);
+  const { top, height } = useBox(box);
+  const [at, setAt] = useState(0);
+  const isMoving = useRef(false);
+  const rowHeight = ROW_REM * remPixels();
+  const first = Math.max(0, Math.floor(top / rowHeight) - MARGIN_ROWS);
+  const last = Math.min(count, Math.ceil((top + height) / rowHeight) + MARGIN_ROWS);
+  const current = Math.max(0, Math.min(at, count - 1));
+  // The row may be drawn only after the scroll.
+  useEffect(() => {
+    const link = box.current?.querySelector<HTMLElement>(`[data-at="${current}"] a`);
+    if (!isMoving.current || !link) return;
+    isMoving.current = false;
+    link.focus({ preventScroll: true });
+  });
+  const move = (to: number): void => {
+    const element = box.current;
+    if (element === null) return;
+    const next = Math.max(0, Math.min(count - 1, to));
+    isMoving.current = true;
+    setAt(next);
+    // One row of room, so that the sticky head hides none.
+    const [upper, lower] = [next * rowHeight, (next + 2) * rowHeight - element.clientHeight];
+    element.scrollTop = Math.min(upper, Math.max(lower, element.scrollTop));
+  };
+  const stepOf = (key: string): number | null => {
+    const page = Math.max(1, Math.floor(height / rowHeight) - 2);
+    const steps = new Map([
+      ['ArrowDown', current + 1],
+      ['ArrowUp', current - 1],
+      ['PageDown', current + page],
+      ['PageUp', current - page],
+      ['Home', 0],
+      ['End', count - 1],
+    ]);
+    return steps.get(key) ?? null;
+  };
+  return { box, first, last, current, rowHeight, move, stepOf };
 }
 
 const Gap = ({ height }: { height: number }): JSX.Element | null =>
@@ -149,14 +165,14 @@ function Line({
   options,
   current,
   at,
-  setAt,
+  move,
 }: {
   run: string;
   row: Row;
   options: Record<string, string>;
   current: number;
   at: number;
-  setAt: (at: number) => void;
+  move: (to: number) => void;
 }): JSX.Element {
   const { where = '', sort = '' } = options;
   const href = hrefOf({ run, row: row.row, repeat: row.repeat, options: { where, sort } });
@@ -167,7 +183,7 @@ function Line({
           href={href}
           tabIndex={at === current ? 0 : -1}
           onFocus={() => {
-            setAt(at);
+            if (at !== current) move(at);
           }}
         >
           {keyOf(row)}
@@ -203,5 +219,9 @@ const CELLS: Record<Exclude<Column, 'rollout'>, (row: Row) => ComponentChildren>
 export function Ended({ ended, is_valid }: Pick<Row, 'ended' | 'is_valid'>): JSX.Element {
   if (ended === null) return <span class="ended runs">… runs</span>;
   if (!is_valid) return <span class="ended bad">✕ {ended}</span>;
-  return <span class="ended">{ended === 'terminated' ? '✓' : '✂'} {ended}</span>;
+  return (
+    <span class="ended">
+      {ended === 'terminated' ? '✓' : '✂'} {ended}
+    </span>
+  );
 }

@@ -134,8 +134,8 @@ function Inline({ token }: { token: Token }): JSX.Element {
     case 'image':
       return (
         <span class="target">
-          [picture “<Shown text={(token as Tokens.Image).text} />”, not loaded:{' '}
-          <Shown text={(token as Tokens.Image).href} />]
+          [picture “<Shown text={(token as Tokens.Image).text} />
+          ”, not loaded: <Shown text={(token as Tokens.Image).href} />]
         </span>
       );
     case 'escape':

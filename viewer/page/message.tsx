@@ -9,7 +9,8 @@ export function MessageView({ message, isRaw }: { message: Message; isRaw: boole
   return (
     <article class={`message ${roleClass(role)}`}>
       <h3>
-        <Shown text={role} /> <span class="quiet">{plural(token_count, 'token')}</span>
+        <Shown text={role} />
+        {token_count !== null && <span class="quiet"> {plural(token_count, 'token')}</span>}
         {tool_call_id !== undefined && (
           <span class="quiet">
             {' '}

@@ -59,13 +59,7 @@ export function Overview({
   );
 }
 
-const Figure = ({
-  name,
-  children,
-}: {
-  name: string;
-  children: ComponentChildren;
-}): JSX.Element => (
+const Figure = ({ name, children }: { name: string; children: ComponentChildren }): JSX.Element => (
   <div>
     <dt>{name}</dt>
     <dd>{children}</dd>

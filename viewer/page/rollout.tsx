@@ -18,7 +18,7 @@ import { isColouring } from './strip.js';
 import { Raw, Shown } from './text.js';
 import { Timing } from './timing.js';
 import { ObservationView, Turn } from './turn.js';
-import { decimal, plural, seconds, whole } from './words.js';
+import { decimal, seconds, whole } from './words.js';
 
 export function RolloutView({
   source,
@@ -86,21 +86,20 @@ function Rollout({
 }): JSX.Element {
   const isRaw = options['raw'] === '1';
   const colouring = isColouring(options['colour']) ? options['colour'] : 'logprob';
-  const [at, setAt] = useState({
-    turn: Number(options['turn'] ?? 0),
-    token: options['token'] === undefined ? null : Number(options['token']),
+  const [at, setAt] = useState<At>({
+    turn: numberOf(options['turn']),
+    token: numberOf(options['token']),
   });
-  const look = (turn: number, token: number | null): void => {
-    setAt({ turn, token });
-    const named = { turn: String(turn), token: token === null ? '' : String(token) };
-    note({ ...place, options: { ...options, ...named } });
+  const look = (to: At): void => {
+    setAt(to);
+    note({ ...place, options: { ...options, ...named(to) } });
   };
   const turnTo = (step: number): void => {
     const numbers = rollout.calls.map(({ number }) => number);
-    const index = numbers.indexOf(at.turn);
+    const index = at.turn === null ? -1 : numbers.indexOf(at.turn);
     const next = numbers[Math.max(0, Math.min(numbers.length - 1, index + step))];
     if (next === undefined) return;
-    look(next, null);
+    look({ turn: next, token: null });
     show(next);
   };
   const toggleRaw = (): void => {
@@ -119,7 +118,7 @@ function Rollout({
     },
   });
   useEffect(() => {
-    if (at.turn > 0) show(at.turn);
+    if (at.turn !== null) show(at.turn);
   }, []);
   return (
     <>
@@ -142,10 +141,19 @@ function Rollout({
   );
 }
 
-const named = ({ turn, token }: { turn: number; token: number | null }): Record<string, string> => ({
-  turn: turn === 0 ? '' : String(turn),
+/** What is looked at. */
+interface At {
+  turn: number | null;
+  token: number | null;
+}
+
+const named = ({ turn, token }: At): Record<string, string> => ({
+  turn: turn === null ? '' : String(turn),
   token: token === null ? '' : String(token),
 });
+
+const numberOf = (text: string | undefined): number | null =>
+  text === undefined || !/^\d+$/.test(text) ? null : Number(text);
 
 function show(turn: number): void {
   const section = document.getElementById(`turn-${turn}`);
@@ -157,7 +165,10 @@ function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element {
   const { entry, facts, model, scores, forked_from, settings } = rollout;
   const figures: [string, JSX.Element | string][] = [
     ['ended', <Ended {...entry} />],
-    ['reward', decimal(entry.reward ?? entry.reward_so_far) + (entry.reward === null ? ' so far' : '')],
+    [
+      'reward',
+      decimal(entry.reward ?? entry.reward_so_far) + (entry.reward === null ? ' so far' : ''),
+    ],
     ['turns', whole(entry.turns)],
     ['tokens', whole(entry.tokens)],
     ['wall', seconds(entry.wall_s)],
@@ -179,7 +190,8 @@ function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element {
       </dl>
       {entry.failure !== null && (
         <p class="alert">
-          ✕ {entry.failure.type} in turn {entry.failure.turn}: <Shown text={entry.failure.message} />
+          ✕ {entry.failure.type} in turn {entry.failure.turn}:{' '}
+          <Shown text={entry.failure.message} />
         </p>
       )}
       {forked_from !== null && (
@@ -257,15 +269,9 @@ function Colours({
   );
 }
 
-function Commands({
-  rollout,
-  at,
-}: {
-  rollout: RolloutDocument;
-  at: { turn: number; token: number | null };
-}): JSX.Element {
+function Commands({ rollout, at }: { rollout: RolloutDocument; at: At }): JSX.Element {
   const { id, batch_id } = rollout;
-  const place = at.token === null ? `turn:${Math.max(1, at.turn)}` : `token:${sampledBefore(rollout, at)}`;
+  const place = at.token === null ? `turn:${at.turn ?? 0}` : `token:${sampledBefore(rollout, at)}`;
   return (
     <details class="commands">
       <summary>Fork, rerun, compare</summary>
@@ -286,11 +292,8 @@ function Commands({
 }
 
 /** Sampled tokens of the rollout before one of a turn. */
-function sampledBefore(
-  { calls }: RolloutDocument,
-  { turn, token }: { turn: number; token: number | null },
-): number {
-  const before = calls.filter(({ number }) => number < turn);
+function sampledBefore({ calls }: RolloutDocument, { turn, token }: At): number {
+  const before = calls.filter(({ number }) => number < (turn ?? 0));
   return before.reduce((sum, { answer }) => sum + answer.tokens.ids.length, token ?? 0);
 }
 
@@ -304,8 +307,8 @@ function Conversation({
   rollout: RolloutDocument;
   isRaw: boolean;
   colouring: Colouring;
-  at: { turn: number; token: number | null };
-  look: (turn: number, token: number | null) => void;
+  at: At;
+  look: (to: At) => void;
 }): JSX.Element {
   const depths = useMemo(() => depthsOf(rollout.calls), [rollout]);
   // The same elements while only the token that is looked at changes, which a turn keeps itself.
@@ -324,7 +327,7 @@ function Conversation({
             {...{ call, isRaw, colouring, depth: depths[index] ?? 0 }}
             token={at.turn === call.number ? at.token : null}
             onToken={(token) => {
-              look(call.number, token);
+              look({ turn: call.number, token });
             }}
           />
         ))}
@@ -348,7 +351,7 @@ function Ending({ rollout }: { rollout: RolloutDocument }): JSX.Element {
     <>
       {lives.length > 0 && (
         <section aria-labelledby="lives-title">
-          <h2 id="lives-title">{plural(lives.length, 'life').replace('lifes', 'lives')}</h2>
+          <h2 id="lives-title">Lives</h2>
           <ol class="lives">
             {lives.map(({ life, exit }) => (
               <li key={life}>

@@ -53,7 +53,9 @@ function Line({ run }: { run: RunEntry }): JSX.Element {
       </th>
       <td>{kind}</td>
       <td>{time(created_at)}</td>
-      <td>{is_closed ? 'closed' : steps === null ? 'runs' : `runs, ${whole(steps)} steps closed`}</td>
+      <td>
+        {is_closed ? 'closed' : steps === null ? 'runs' : `runs, ${whole(steps)} steps closed`}
+      </td>
       <td class="number">
         {whole(completed)}
         {requested !== null && ` of ${whole(requested)}`}

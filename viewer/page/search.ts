@@ -12,7 +12,14 @@ export function hitsIn(rollout: RolloutDocument, text: string): Hit[] {
     const end = at + wanted.length;
     const before = whole.slice(Math.max(0, at - AROUND), at);
     return [
-      { row, repeat, place, before, found: whole.slice(at, end), after: whole.slice(end, end + AROUND) },
+      {
+        row,
+        repeat,
+        place,
+        before,
+        found: whole.slice(at, end),
+        after: whole.slice(end, end + AROUND),
+      },
     ];
   });
 }
@@ -25,7 +32,10 @@ export function textsOf(rollout: RolloutDocument): { place: string; text: string
     ...messages('prompt', rollout.prompt),
     ...rollout.calls.flatMap(({ number, news, answer, observation }) => [
       ...messages(`call ${number}`, news),
-      { place: `answer ${number}`, text: [answer.reasoning, answer.text].filter(Boolean).join('\n') },
+      {
+        place: `answer ${number}`,
+        text: [answer.reasoning, answer.text].filter(Boolean).join('\n'),
+      },
       ...answer.tool_calls.map((call) => ({
         place: `answer ${number}`,
         text: `${call.name} ${call.arguments}`,

@@ -55,7 +55,10 @@ function embeddedSource(page: Document, { runs, files }: ReportDocument): Source
   const run = once((id: string) => block<RunDocument>(page, `run:${id}`));
   const rollout = (place: RolloutPlace): Promise<RolloutDocument> =>
     block<RolloutDocument>(page, `rollout:${rolloutIdOf(place)}`);
-  const fileOf = (place: RolloutPlace): string | null => files[rolloutIdOf(place)] ?? null;
+  const isHere = (place: RolloutPlace): boolean =>
+    page.getElementById(`rollout:${rolloutIdOf(place)}`) !== null;
+  const fileOf = (place: RolloutPlace): string | null =>
+    isHere(place) ? null : (files[rolloutIdOf(place)] ?? null);
   return {
     isLive: false,
     runs: () => Promise.resolve(runs),
@@ -68,9 +71,7 @@ function embeddedSource(page: Document, { runs, files }: ReportDocument): Source
     async *search(id, text) {
       for (const { row, repeat } of (await run(id)).rollouts) {
         const place = { run: id, row, repeat };
-        if (fileOf(place) !== null) continue;
-        if (page.getElementById(`rollout:${rolloutIdOf(place)}`) === null) continue;
-        yield hitsIn(await rollout(place), text);
+        if (isHere(place)) yield hitsIn(await rollout(place), text);
       }
     },
   };
@@ -95,10 +96,13 @@ function serverSource(): Source {
     rollout: (place) => json(rolloutPath(place)),
     fileOf: () => null,
     follow: (id, on) =>
-      events<RolloutEntry | RolloutEntry[]>(`api/${runPath(id)}/follow`, (changed) => {
-        on([changed].flat());
+      events(`api/${runPath(id)}/follow`, (json) => {
+        on([JSON.parse(json) as RolloutEntry | RolloutEntry[]].flat());
       }),
-    followRollout: (place, on) => events(`api/${rolloutPath(place)}/follow`, on),
+    followRollout: (place, on) =>
+      events(`api/${rolloutPath(place)}/follow`, (json) => {
+        on(JSON.parse(json) as RolloutDocument);
+      }),
     async *search(id, text) {
       yield await json<Hit[]>(
         `search/${encodeURIComponent(id)}?${new URLSearchParams({ q: text })}`,
@@ -107,16 +111,16 @@ function serverSource(): Source {
   };
 }
 
-const linesOf = <T>(text: string): T[] =>
+const linesOf = (text: string): RolloutFacts[] =>
   text
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as T);
+    .map((line) => JSON.parse(line) as RolloutFacts);
 
-function events<T>(path: string, on: (data: T) => void): () => void {
+function events(path: string, on: (json: string) => void): () => void {
   const stream = new EventSource(path);
   stream.onmessage = ({ data }: MessageEvent<string>) => {
-    on(JSON.parse(data) as T);
+    on(data);
   };
   return () => {
     stream.close();

@@ -224,7 +224,8 @@ export function StripLegend({
     <ul class="legend">
       {names.slice(0, 12).map(([name, shade]) => (
         <li key={name}>
-          <span class={`swatch ${colouring === 'logprob' ? 'scale' : 'kind'}-${shade % 7}`} /> <Shown text={name} />
+          <span class={`swatch ${colouring === 'logprob' ? 'scale' : 'kind'}-${shade % 7}`} />{' '}
+          <Shown text={name} />
         </li>
       ))}
       {names.length > 12 && <li>and {names.length - 12} more</li>}

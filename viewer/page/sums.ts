@@ -69,7 +69,8 @@ export function histogram(values: readonly number[], most = 20): Bin[] {
     const bin = few ? value : Math.min(most - 1, Math.floor((value - low) / width));
     counted.set(bin, (counted.get(bin) ?? 0) + 1);
   }
-  if (few) return distinct.map((value) => ({ from: value, to: value, count: counted.get(value) ?? 0 }));
+  if (few)
+    return distinct.map((value) => ({ from: value, to: value, count: counted.get(value) ?? 0 }));
   return Array.from({ length: most }, (_, bin) => ({
     from: low + bin * width,
     to: bin === most - 1 ? high : low + (bin + 1) * width,

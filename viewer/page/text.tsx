@@ -7,7 +7,6 @@ import { plural } from './words.js';
  * Joiners are left, since they make letters of many scripts, and emoji.
  */
 const UNSEEN =
-  // eslint-disable-next-line no-control-regex -- these are what is looked for
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]|(?![\ufe00-\ufe0f\u200c\u200d])[\p{Default_Ignorable_Code_Point}\p{Cs}\ufff9-\ufffb]/gu;
 /** Shown at once; more is shown when asked for. */
 const SHOWN_CHARACTERS = 20_000;
@@ -66,7 +65,7 @@ export function Raw({ text }: { text: string }): JSX.Element {
 /** Ends with a line where there is one. */
 function blocksOf(text: string): string[] {
   const blocks: string[] = [];
-  for (let from = 0; from < text.length; ) {
+  for (let from = 0; from < text.length;) {
     let end = Math.min(text.length, from + BLOCK);
     const line = text.lastIndexOf('\n', end);
     if (end < text.length && line > from) end = line + 1;

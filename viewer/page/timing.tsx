@@ -20,9 +20,20 @@ export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
     <section aria-labelledby="timing-title">
       <h2 id="timing-title">Time</h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="waterfall">
-        <svg class="waterfall" viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={`${plural(lanes.length, 'turn')} in ${seconds(total)}`}>
+        <svg
+          class="waterfall"
+          viewBox={`0 0 ${WIDTH} ${height}`}
+          role="img"
+          aria-label={`${plural(lanes.length, 'turn')} in ${seconds(total)}`}
+        >
           {rollout.happenings.map((one, index) => (
-            <text key={index} x={x(one.at - zero)} y={12} class={`sign ${one.kind}`} text-anchor="middle">
+            <text
+              key={index}
+              x={x(one.at - zero)}
+              y={12}
+              class={`sign ${one.kind}`}
+              text-anchor="middle"
+            >
               {SIGNS[one.kind]}
               <title>{wordsOf(one)}</title>
             </text>

@@ -33,7 +33,9 @@ export function Turn(props: TurnProps): JSX.Element {
       tabIndex={-1}
       aria-labelledby={`turn-${number}-title`}
     >
-      <h2 id={`turn-${number}-title`}>{call.life === null ? 'Turn' : 'Call'} {number}</h2>
+      <h2 id={`turn-${number}-title`}>
+        {call.life === null ? 'Turn' : 'Call'} {number}
+      </h2>
       <CallFacts call={call} />
       {news.map((message, index) => (
         <MessageView key={index} message={message} isRaw={isRaw} />
@@ -87,8 +89,8 @@ function AnswerText({ answer, isRaw }: { answer: Answer; isRaw: boolean }): JSX.
 function CallFacts({ call }: { call: CallPart }): JSX.Element {
   const { life, parent, cause, fork, prompt_tokens, queue_s, generate_s, observation } = call;
   const facts = [
-    parent !== null && `continues call ${parent}`,
-    fork !== null && `⑂ begins with ${whole(fork.ids)} ids of call ${fork.call}`,
+    life !== null && (parent === null ? 'begins anew' : `continues call ${parent}`),
+    life !== null && fork !== null && `⑂ begins with ${whole(fork.ids)} ids of call ${fork.call}`,
     cause !== null && `because: ${cause}`,
     life !== null && life > 1 && `life ${life}`,
     `prompt ${plural(prompt_tokens, 'token')}`,
@@ -108,8 +110,16 @@ function CallFacts({ call }: { call: CallPart }): JSX.Element {
 }
 
 function AnswerFacts({ answer }: { answer: Answer }): JSX.Element {
-  const { tokens, finish_reason, stop_reason, is_whole, restarted, inherited, untrained, malformed } =
-    answer;
+  const {
+    tokens,
+    finish_reason,
+    stop_reason,
+    is_whole,
+    restarted,
+    inherited,
+    untrained,
+    malformed,
+  } = answer;
   const seams = seamsOf(answer).length;
   const flags = [
     !is_whole && '… not whole',
@@ -170,7 +180,10 @@ export function ObservationView({
         {truncated && <span class="flag">✂ truncated</span>}
         {answer !== null && (
           <span class="part">
-            took as the answer: <code><Shown text={answer.slice(0, 500)} /></code>
+            took as the answer:{' '}
+            <code>
+              <Shown text={answer.slice(0, 500)} />
+            </code>
           </span>
         )}
       </p>

@@ -4,7 +4,8 @@ const NONE = '–';
 const grouped = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 const precise = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 4 });
 
-export const whole = (value: number | null): string => (value === null ? NONE : grouped.format(value));
+export const whole = (value: number | null): string =>
+  value === null ? NONE : grouped.format(value);
 export const decimal = (value: number | null): string =>
   value === null ? NONE : precise.format(value).replace('-', '−');
 export const percent = (share: number | null): string =>
@@ -19,7 +20,12 @@ export function seconds(value: number | null): string {
 }
 
 export const time = (at: number | null): string =>
-  at === null ? NONE : new Date(at * 1000).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC');
+  at === null
+    ? NONE
+    : new Date(at * 1000)
+        .toISOString()
+        .replace('T', ' ')
+        .replace(/\.\d+Z$/, ' UTC');
 
 export const plural = (count: number, one: string): string =>
   `${whole(count)} ${one}${count === 1 ? '' : 's'}`;
