@@ -12,7 +12,7 @@ from typing_extensions import NotRequired, TypedDict
 class SamplesFile(TypedDict):
     """A JSONL file of samples.
 
-    path: relative to the worker's ``inputs_dir``; where that is in a bucket, an address below it will do
+    path: path below the worker's ``inputs_dir``. If that is in a bucket, an address below it is allowed, too
     """
 
     path: str
@@ -44,39 +44,39 @@ class StructuredOutputs(TypedDict, total=False):
 
 
 class GenerationSettings(TypedDict, total=False):
-    """How the policy is sampled. All of it is sent, so no default of a server changes a distribution.
+    """Sampling settings. All of them are sent, so no default of a server changes the distribution.
 
     service: a key of ``generation`` in temporal.yaml (default ``"default"``)
-    model: the served name; None: the service's own
+    model: name of the served model; None: that of the service
     temperature: divides the logits (default ``1``)
     top_p: samples from the likeliest tokens that have this probability together (default ``1``)
     top_k: samples from the k likeliest tokens; -1: from all (default ``-1``)
     min_p: drops tokens that are less likely than this share of the likeliest one (default ``0``)
     max_new_tokens: limit of one turn (default ``512``)
-    stop_strings: end every turn. The sample's own list is added; its environment may replace that list (default ``[]``)
-    stop_token_ids: end every turn (default ``[]``)
-    greedy: the likeliest token always; sent as temperature 0 (default ``False``)
-    min_tokens: before so many tokens of a turn, the ids that end a sequence and ``stop_token_ids`` are masked, and no
-      stop string counts (default ``0``)
+    stop_strings: texts that end every turn, beside those of the sample. The environment may replace the sample's
+      (default ``[]``)
+    stop_token_ids: ids that end every turn (default ``[]``)
+    greedy: always takes the likeliest token. It is sent as temperature 0 (default ``False``)
+    min_tokens: least number of tokens of a turn. Before it, ids that end a sequence and ``stop_token_ids`` are masked,
+      and stop strings do not count (default ``0``)
     ignore_eos: continues past the end of sequence, up to ``max_new_tokens`` (default ``False``)
-    repetition_penalty: of tokens that the prompt or the reply has; 1: none (default ``1``)
-    presence_penalty: of tokens that the reply has (default ``0``)
-    frequency_penalty: of tokens by their number in the reply (default ``0``)
-    bad_words: texts that replies never have, in vLLM's terms: a text's last token is masked (default ``[]``)
+    repetition_penalty: penalty of tokens that the prompt or the reply has; 1: none (default ``1``)
+    presence_penalty: penalty of tokens that the reply has; 0: none (default ``0``)
+    frequency_penalty: penalty of tokens by their number in the reply; 0: none (default ``0``)
+    bad_words: texts that replies never have. vLLM masks the last token of each (default ``[]``)
     structured_outputs: a structure that replies follow, in vLLM's terms; exactly one of the first six fields
-    seed: each request gets its own from this, the row, repeat and turn, and the number of tokens that it continues
-      after; None: none is sent
+    seed: seed of the batch. Each request gets its own, made of this, the row, the repeat, the turn and the tokens
+      before it; None: none is sent
     include_logprobs: rows have the logprob of each sampled token (default ``True``)
-    logprobs_mode: which logprobs are accepted: only those of the sampled distribution (``processed``), or the engine's
-      ``raw`` ones, too (default ``"processed"``)
-    top_logprobs: for each sampled token, so many of the likeliest ids with their logprobs (default ``0``)
-    prompt_logprobs: rows have the logprob of each prompt token, from the weights that serve when the rollout begins:
-      the model's own, whatever is sampled (default ``False``)
+    logprobs_mode: ``processed``: logprobs must be of the sampled distribution. ``raw``: those of the model at
+      temperature 1 are accepted, too (default ``"processed"``)
+    top_logprobs: number of likeliest ids, with their logprobs, that rows have for each sampled token (default ``0``)
+    prompt_logprobs: rows have the model's logprob of each prompt token, from the weights that serve when the rollout
+      begins (default ``False``)
     prompt_format: ``chat``: the chat template renders the prompt. ``raw``: the texts are encoded one after the other
       (default ``"chat"``)
-    observation_format: how an observation is appended: rendered by the chat template behind the policy's turn
-      (``chat``), or its text alone (``bare``). None: ``chat`` under ``standard`` semantics with a chat prompt, else
-      ``bare``
+    observation_format: how an observation is appended. ``chat``: rendered by the chat template. ``bare``: its text
+      alone. None: ``chat`` under ``standard`` semantics with a chat prompt, else ``bare``
     chat_template_kwargs: arguments of the chat template
     """
 
@@ -133,7 +133,7 @@ class MinK(TypedDict):
 
     policy: a group ends with k valid rollouts
     k: valid rollouts that each group needs. A group that has them stops its other members
-    deadline: from the batch's start; then all remaining rollouts are stopped. None: never
+    deadline: time from the batch's start after which all remaining rollouts are stopped; None: never
     """
 
     policy: Literal["min_k"]
@@ -145,7 +145,7 @@ class Refill(TypedDict):
     """Failed rollouts are replaced.
 
     policy: failed rollouts are replaced
-    max_replacements: how many failed rollouts of the batch are replaced by a new repeat of their sample
+    max_replacements: how many failed rollouts of the batch are replaced
     """
 
     policy: Literal["refill"]
@@ -162,36 +162,36 @@ class BatchRequest(TypedDict):
     limit: only the first n samples; None: all
     num_repeats: rollouts per sample (default ``1``)
     schema_version: the version of this format (default ``1``)
-    generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
+    generation: sampling settings. All of them are sent, so no default of a server changes the distribution
     max_seq_len: limit of the whole message log, in tokens (default ``4096``)
-    max_prompt_tokens: limit of the sample's own prompt, in tokens: a longer one fails as ``PromptTooLong``, before
-      anything is sampled; not of agents. None: ``max_seq_len`` alone
+    max_prompt_tokens: limit of the sample's prompt, in tokens. A longer one fails as ``PromptTooLong``. Not for agents;
+      None: ``max_seq_len`` alone
     max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
     rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
     attempts: how often a turn may fail in one way before its rollout fails
-    num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
-      ``False``)
-    semantics: or NeMo RL's loop, number for number: ``nemo-rl`` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06)
-      ``nemo-rl-sync`` and ``nemo-rl-async``, which play on behind a reply cut at ``max_new_tokens`` (default
-      ``"standard"``)
+    num_repeats_add_seed: repeat r gets seed r. Further epochs of a stream get others (default ``False``)
+    semantics: ``standard``, or a loop of NeMo RL, number for number. ``nemo-rl`` is that of commit 7ea279ab (2026-08).
+      ``nemo-rl-sync`` and ``nemo-rl-async`` are of 41791c7f (2025-06), and play on after a reply cut at
+      ``max_new_tokens`` (default ``"standard"``)
     overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
       into failures.jsonl (default ``"keep"``)
-    train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all
-      if it went on from none; ``all``; ``none``: only those that it went on from (default ``"winner"``)
+    train_resampled: which of an agent's answers to one question train. ``winner``: those that it continued, or all if
+      it continued none. ``none``: only those that it continued. ``all``: all (default ``"winner"``)
     train_separate: which of an agent's conversations beside its main one train (helpers, titles): ``all``, those
       ``with_tools``, or ``none`` (default ``"all"``)
     policy_version: the version that the service is expected to serve, checked at planning
     max_version_span: how many policy versions one turn may contain; None: any number
     metadata: copied to the result; at most 4 kB
     max_in_flight: how many rollouts run at once (default ``256``)
-    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
-    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
-    completion: when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were
+    priority: 1 to 5. Free slots go to lower numbers first (default ``3``)
+    share: weight of this batch beside others of the same priority. One with 2 gets twice the slots of one with 1
+      (default ``1``)
+    completion: when a group is complete: with all its rollouts, with enough valid ones, or after failed ones are
       replaced
-    min_valid: with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it
-      never does (default ``1``)
-    rollout_workflows: whether each rollout has a workflow of its own; false, where agents play: their slice plays them,
-      which costs a fraction (default ``True``)
+    min_valid: with fewer valid rollouts, the batch writes its files and fails, unless it was stopped; 0: never (default
+      ``1``)
+    rollout_workflows: each rollout has a workflow of its own. false, for agents only: their slice plays them, at a
+      fraction of the cost (default ``True``)
     """
 
     samples: Union[SamplesFile, Iterable[Any]]
@@ -224,22 +224,21 @@ class RolloutSettings(TypedDict, total=False):
     """How one rollout is played: the keyword arguments of ``client.rollout`` and ``client.group``, and fields of a batch.
 
     schema_version: the version of this format (default ``1``)
-    generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
+    generation: sampling settings. All of them are sent, so no default of a server changes the distribution
     max_seq_len: limit of the whole message log, in tokens (default ``4096``)
-    max_prompt_tokens: limit of the sample's own prompt, in tokens: a longer one fails as ``PromptTooLong``, before
-      anything is sampled; not of agents. None: ``max_seq_len`` alone
+    max_prompt_tokens: limit of the sample's prompt, in tokens. A longer one fails as ``PromptTooLong``. Not for agents;
+      None: ``max_seq_len`` alone
     max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
     rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
     attempts: how often a turn may fail in one way before its rollout fails
-    num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
-      ``False``)
-    semantics: or NeMo RL's loop, number for number: ``nemo-rl`` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06)
-      ``nemo-rl-sync`` and ``nemo-rl-async``, which play on behind a reply cut at ``max_new_tokens`` (default
-      ``"standard"``)
+    num_repeats_add_seed: repeat r gets seed r. Further epochs of a stream get others (default ``False``)
+    semantics: ``standard``, or a loop of NeMo RL, number for number. ``nemo-rl`` is that of commit 7ea279ab (2026-08).
+      ``nemo-rl-sync`` and ``nemo-rl-async`` are of 41791c7f (2025-06), and play on after a reply cut at
+      ``max_new_tokens`` (default ``"standard"``)
     overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
       into failures.jsonl (default ``"keep"``)
-    train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all
-      if it went on from none; ``all``; ``none``: only those that it went on from (default ``"winner"``)
+    train_resampled: which of an agent's answers to one question train. ``winner``: those that it continued, or all if
+      it continued none. ``none``: only those that it continued. ``all``: all (default ``"winner"``)
     train_separate: which of an agent's conversations beside its main one train (helpers, titles): ``all``, those
       ``with_tools``, or ``none`` (default ``"all"``)
     policy_version: the version that the service is expected to serve, checked at planning
@@ -275,30 +274,30 @@ class StreamRequest(TypedDict):
     limit: only the first n samples; None: all
     num_repeats: rollouts per sample (default ``1``)
     schema_version: the version of this format (default ``1``)
-    generation: how the policy is sampled. All of it is sent, so no default of a server changes a distribution
+    generation: sampling settings. All of them are sent, so no default of a server changes the distribution
     max_seq_len: limit of the whole message log, in tokens (default ``4096``)
-    max_prompt_tokens: limit of the sample's own prompt, in tokens: a longer one fails as ``PromptTooLong``, before
-      anything is sampled; not of agents. None: ``max_seq_len`` alone
+    max_prompt_tokens: limit of the sample's prompt, in tokens. A longer one fails as ``PromptTooLong``. Not for agents;
+      None: ``max_seq_len`` alone
     max_rollout_turns: limit of turns; 0: no generation at all (default ``100``)
     rollout_timeout: limit of time, from the rollout's start (default ``"1h"``)
     attempts: how often a turn may fail in one way before its rollout fails
-    num_repeats_add_seed: repeat r is generated with seed r; in a further epoch of a stream, with another one (default
-      ``False``)
-    semantics: or NeMo RL's loop, number for number: ``nemo-rl`` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06)
-      ``nemo-rl-sync`` and ``nemo-rl-async``, which play on behind a reply cut at ``max_new_tokens`` (default
-      ``"standard"``)
+    num_repeats_add_seed: repeat r gets seed r. Further epochs of a stream get others (default ``False``)
+    semantics: ``standard``, or a loop of NeMo RL, number for number. ``nemo-rl`` is that of commit 7ea279ab (2026-08).
+      ``nemo-rl-sync`` and ``nemo-rl-async`` are of 41791c7f (2025-06), and play on after a reply cut at
+      ``max_new_tokens`` (default ``"standard"``)
     overlong: a valid but truncated rollout: ``keep`` its row, ``mask`` it with ``loss_multiplier`` 0, or ``drop`` it
       into failures.jsonl (default ``"keep"``)
-    train_resampled: which of an agent's answers to one question train. ``winner``: those that it went on from, or all
-      if it went on from none; ``all``; ``none``: only those that it went on from (default ``"winner"``)
+    train_resampled: which of an agent's answers to one question train. ``winner``: those that it continued, or all if
+      it continued none. ``none``: only those that it continued. ``all``: all (default ``"winner"``)
     train_separate: which of an agent's conversations beside its main one train (helpers, titles): ``all``, those
       ``with_tools``, or ``none`` (default ``"all"``)
-    policy_version: None: the weights of a stream change, so no version can be expected
+    policy_version: always None: the weights of a stream change
     max_version_span: how many policy versions one turn may contain; None: any number
     metadata: copied to the result; at most 4 kB
     max_in_flight: how many rollouts run at once (default ``256``)
-    priority: who gets free slots first: 1 before 2, and so on, up to 5 (default ``3``)
-    share: of the slots, beside others of the same priority: 2 gets twice those of 1 (default ``1``)
+    priority: 1 to 5. Free slots go to lower numbers first (default ``3``)
+    share: weight of this batch beside others of the same priority. One with 2 gets twice the slots of one with 1
+      (default ``1``)
     groups_per_step: how many groups a step has
     max_lag: how many versions older a token may be than the weights that train on it (default ``1``)
     versions_per_step: how many versions the trainer publishes for each step (default ``1``)
@@ -309,9 +308,8 @@ class StreamRequest(TypedDict):
     max_replacements: how many failed members of one group are replaced by a new repeat; absent: ``num_repeats``
     epochs: how often all samples are played; None: without end
     shuffle: each epoch has its own order of the samples (default ``True``)
-    seed: of that order (default ``0``)
-    keep_steps: how many delivered steps are kept: as many as a trainer has in hand, with those that it asks for ahead;
-      None: all, until ``forget``
+    seed: seed of the order (default ``0``)
+    keep_steps: how many delivered steps are kept; None: all, until ``forget``
     """
 
     samples: Union[SamplesFile, Iterable[Any]]
@@ -370,7 +368,7 @@ class Adapter(TypedDict):
 
 
 class Probe(TypedDict):
-    """The trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve.
+    """The trainer's own logprobs of a prompt. A replica with other logprobs does not serve.
 
     prompt_ids: the ids of the prompt
     logprobs: one for each id except the first
@@ -383,10 +381,10 @@ class Probe(TypedDict):
 
 
 class Holder(TypedDict):
-    """Who brings the weights; None is refused while somebody holds the service.
+    """Trainer that brings the weights; None is refused while a trainer holds the service.
 
-    name: of the trainer, the same after it was restarted
-    incarnation: of its process: made anew at each start
+    name: name of the trainer, the same after a restart
+    incarnation: id of its process, made anew at each start
     """
 
     name: str
@@ -396,21 +394,20 @@ class Holder(TypedDict):
 class PublishRequest(TypedDict):
     """New weights for all replicas of a generation service; docs/weights.md explains each field.
 
-    version: above all earlier ones; the same again, with the same weights, completes what is missing
+    version: number above all earlier ones. The same again, with the same weights, completes what is missing
     weights: the new weights
     cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
-    probe: the trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve
-    pause_limit: how long a pause may take; then streams are cut and the engine is resumed (default ``"10m"``)
-    holder: who brings the weights; None is refused while somebody holds the service
+    probe: the trainer's own logprobs of a prompt. A replica with other logprobs does not serve
+    pause_limit: longest time of a pause. Then streams are cut and the engine is resumed (default ``"10m"``)
+    holder: trainer that brings the weights; None is refused while a trainer holds the service
     take_over: takes the service from another trainer that holds it (default ``False``)
     mode: streams: ``keep`` freezes them, ``abort`` cuts them, ``wait`` drains them for ``drain_limit`` and then cuts
       (default ``"keep"``)
-    drain_limit: of mode ``wait`` (default ``"1m"``)
+    drain_limit: longest wait of mode ``wait`` (default ``"1m"``)
     order: all replicas at once, or ``rolling``: at most ``max_unavailable`` at a time (default ``"all"``)
-    max_unavailable: of order ``rolling`` (default ``1``)
+    max_unavailable: replicas at a time of order ``rolling`` (default ``1``)
     quorum: how many replicas must have it; None: all that are not away
-    keep_adapters: how many of the last versions streams may go on under, if it is an adapter; engines hold one more
-      (default ``2``)
+    keep_adapters: of adapters: how many of the last versions may have streams. Engines hold one more (default ``2``)
     """
 
     version: int
@@ -431,10 +428,10 @@ class PublishRequest(TypedDict):
 class BeginRequest(TypedDict):
     """Engines for weights that a trainer sends itself; docs/weights.md explains each field.
 
-    version: above all that an engine has served; None: the next one, as the answer says
-    holder: who sends the weights
+    version: number above all that an engine has served; None: the next one, which the answer names
+    holder: trainer that sends the weights
     take_over: takes the service from another trainer that holds it (default ``False``)
-    checkpoint: files with the same weights, which each engine can read: what repairs an engine
+    checkpoint: files with the same weights, which each engine can read. They repair an engine that lost its weights
     only: URLs of some engines; None: all of them
     base: the weights are a difference to this version: engines with another one are left out
     mode: streams: ``keep`` freezes them, ``abort`` cuts them (default ``"keep"``)
@@ -443,7 +440,7 @@ class BeginRequest(TypedDict):
     quorum: how many groups must have it; None: all that are not away
     probe: ``agree``: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones;
       None: none (default ``"agree"``)
-    tolerance: of probe ``agree``, for each logprob (default ``0.05``)
+    tolerance: largest difference of one logprob, for probe ``agree`` (default ``0.05``)
     same: the weights may be those that an engine already has (default ``False``)
     pause_limit: the longest pause, whatever ``alive`` says (default ``"10m"``)
     stall_limit: the longest silence, before a repair may begin (default ``"2m"``)

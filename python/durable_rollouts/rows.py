@@ -45,9 +45,9 @@ class ImagePart(TypedDict):
 class PlacedPicture(TypedDict):
     """Which ids of its message stand for a picture.
 
-    offset: the first of the ids that stand for it, in its message
-    length: how many they are
-    url: its URL, or ``sha256:`` and the hash of its ``data:`` URL as the content has it
+    offset: index in the message of the picture's first id
+    length: how many ids the picture has
+    url: URL of the picture, or ``sha256:`` and the hash of its ``data:`` URL
     """
 
     offset: int
@@ -58,9 +58,9 @@ class PlacedPicture(TypedDict):
 class ToolCall(TypedDict):
     """A tool that the policy calls.
 
-    id: as the agent was told it
+    id: id of the call, as the agent got it
     name: the tool's name
-    arguments: JSON as it was said: digits and the order of names are the policy's
+    arguments: arguments as the policy wrote them, as JSON
     """
 
     id: str
@@ -72,22 +72,22 @@ class RowMessage(TypedDict):
     """A message of the log, with its ids. Logprobs are in nats.
 
     role: ``system``, ``user``, ``assistant``, or another role of the sample or the environment
-    content: its text, or the parts of a message with images. ``""`` for an agent, whose text is in ``agent_result``
-    token_ids: its ids, as they were sent to the engine or sampled
-    generation_logprobs: one per id of a sampled message. Observations have none. Prompt messages may have some from the
-      sample; they are no actions of this policy
-    prompt_logprobs: with ``prompt_logprobs``, on the prompt's messages: the model's own logprob of each id when the
-      rollout began; None for the first id of all
+    content: the text, or the parts of a message with images. ``""`` for an agent of NeMo Gym, whose text is in
+      ``agent_result``
+    token_ids: ids of the message, as the engine got or sampled them
+    generation_logprobs: logprob of each id of a sampled message. Observations have none. Prompt messages may have some
+      from the sample: do not train on them
+    prompt_logprobs: with ``prompt_logprobs``, in messages of the prompt: the model's logprob of each id when the
+      rollout began; None for the very first id
     generation_top_logprobs: with ``top_logprobs``: for each sampled token its likeliest ``[id, logprob]``, the
       likeliest first
-    pictures: which of its ids stand for pictures, in their order; the engine has made them of each. A picture that
-      ``max_seq_len`` cuts has no ids
-    sampled: in place of logprobs with ``include_logprobs: false``: the policy sampled it
-    partial: in failures.jsonl, on the last message: no environment has answered it. Where an agent asks for answers:
-      this one was never finished
-    reasoning: where an agent asks for answers: the policy's thoughts, as it was told them
-    tool_calls: where an agent asks for answers: the tools that the policy calls
-    tool_call_id: of a tool's result, where an agent asks for answers: the call
+    pictures: runs of ids that the engine made of pictures, in their order. A picture that ``max_seq_len`` cuts has none
+    sampled: the policy sampled this message. It replaces logprobs with ``include_logprobs: false``
+    partial: in failures.jsonl, in the last message: no environment has answered it. Of an agent: the answer was never
+      finished
+    reasoning: of an agent: the policy's thoughts, as the agent got them
+    tool_calls: of an agent: the tools that the policy calls
+    tool_call_id: of a tool's result: id of the call
     is_error: of a tool's result: the tool failed
     """
 
@@ -111,7 +111,7 @@ class IdRun(TypedDict):
 
     start: the first of these ids. They are counted from 0 over all of ``message_log``, prompt and observations
       included; in ``sequences``, the ``fork`` ids before it, too
-    end: the one behind the last
+    end: index after the last one
     """
 
     start: int
@@ -123,7 +123,7 @@ class VersionRun(TypedDict):
 
     start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
       observations; in ``sequences``, over those of its ``message_log``
-    end: the one behind the last
+    end: index after the last one
     version: the label of the weights (a number as text, for a published version), or None
     """
 
@@ -137,10 +137,10 @@ class Segment(TypedDict):
 
     start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
       observations; in ``sequences``, over those of its ``message_log``
-    end: the one behind the last
-    turn: its turn, from 0; where an agent asks for answers, the number of the call
+    end: index after the last one
+    turn: turn, from 0; of an agent, the number of the call
     replica: base URL of the replica
-    request_id: the request, as in the engine's log
+    request_id: id of the request, as in the engine's log
     """
 
     start: int
@@ -170,8 +170,8 @@ class Effort(TypedDict):
 
     low: the prompt asks for little effort
     length: tokens of the last call
-    length_reward: of a low one: what its length is worth
-    reward: of a low one: the reward with it, before penalties
+    length_reward: with ``low``: reward of the length
+    reward: with ``low``: the reward with that, before penalties
     """
 
     low: bool
@@ -185,7 +185,7 @@ class RewardShaping(TypedDict):
 
     reward: the agent's own reward
     effort: with ``effort_levels``
-    penalties: with ``reward_penalties``: by mistake, whether the answer has it. One makes the reward 0
+    penalties: with ``reward_penalties``: by name, whether the answer has the mistake. One mistake makes the reward 0
     """
 
     reward: float
@@ -198,7 +198,7 @@ class Run(TypedDict):
 
     start: the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and
       observations; in ``sequences``, over those of its ``message_log``
-    end: the one behind the last
+    end: index after the last one
     """
 
     start: int
@@ -208,30 +208,30 @@ class Run(TypedDict):
 class RowSequence(TypedDict):
     """What a path of an agent's calls has beyond the sequences before it.
 
-    sequence: its number; 0 is the main one, which the row itself is
-    parent: the sequence whose first ids it begins with, by number; None: none
-    fork: how many of them. They train in no other sequence than their own
-    cause: why it begins. ``separate``: another system message, or other tools. ``edited``, ``shortened``: the agent
-      changed the conversation. ``resampled``: it asked the same again. ``diverged``: an agent that was started again
-      asked something new. ``template``: the chat template renders earlier messages otherwise. ``first``: it is the
-      rollout's first
-    train: whether it trains
-    why: why it does not. ``abandoned``: the last life of the agent never asked for it. ``unread``: the agent never got
-      the whole answer. ``resampled``: it went on from another answer to the same (``train_resampled``). ``separate``:
-      ``train_separate`` leaves it out
+    sequence: number of the sequence. The main one, 0, is the row itself
+    parent: number of the sequence with whose ids it begins; None: none
+    fork: how many ids it takes from ``parent``. They do not train again here
+    cause: why the sequence begins. ``separate``: another system message, or other tools. ``edited``, ``shortened``: the
+      agent changed the conversation. ``resampled``: it asked the same again. ``diverged``: an agent that was started
+      again asked something new. ``template``: the chat template renders earlier messages otherwise. ``first``: it is
+      the rollout's first
+    train: whether the sequence trains
+    why: why the sequence does not train. ``abandoned``: the last life of the agent never asked for it. ``unread``: the
+      agent never got the whole answer. ``resampled``: it went on from another answer to the same (``train_resampled``).
+      ``separate``: ``train_separate`` leaves it out
     calls: the calls whose answers it has, by number
-    message_log: what it has behind these ids
+    message_log: messages after these ids
     assistant_tokens: tokens that the policy sampled in it
-    finish_reasons: how the engine ended each whole turn: by itself or at a stop string or stop token (``stop``), or at
-      ``max_new_tokens`` or ``max_seq_len`` (``length``)
-    train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
-      policy sampled, without ``masked``; it is ``[]`` for a failure (whatever its ``loss_multiplier``), where
-      ``loss_multiplier`` is 0, and for a sequence of an agent that does not train. Rows of releases before it lack it
-    policy_versions: which weights sampled which tokens: runs over the generated tokens
-    segments: which replica and request sampled which tokens: runs over the generated tokens
+    finish_reasons: why the engine ended each whole turn. ``stop``: an end, a stop string or a stop token. ``length``:
+      ``max_new_tokens`` or ``max_seq_len``
+    train_mask: ids to train on: runs over the ids of ``message_log``, in order and not adjacent. They are the sampled
+      ids without ``masked``. ``[]`` for a failure, for a ``loss_multiplier`` of 0, and for an agent's sequence that
+      does not train
+    policy_versions: weights that sampled each token: runs over the generated tokens
+    segments: replica and request that sampled each token: runs over the generated tokens
     masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
       is without them
-    over_span: an answer has tokens of more versions than ``max_version_span``, because the agent had read its beginning
+    over_span: an answer has tokens of more versions than ``max_version_span``: the agent had read its beginning
     """
 
     sequence: int
@@ -254,11 +254,11 @@ class RowSequence(TypedDict):
 class ProgramEnd(TypedDict):
     """How a program ended the last time, and what it left.
 
-    code: its exit code; None: a signal ended it
-    signal: that signal, or None
+    code: exit code; None: a signal ended it
+    signal: the signal that ended it, or None
     tail: the last 2 kB of what it printed
-    submission: what it handed in, or None
-    metadata: what it returned as ``metadata``, or None
+    submission: its submission, or None
+    metadata: the ``metadata`` that it returned, or None
     """
 
     code: Optional[int]
@@ -272,7 +272,7 @@ class AllTokens(TypedDict):
     """Tokens of all sequences of a rollout.
 
     sampled: tokens that the policy sampled in all sequences, the main one included
-    trained: those of them that train
+    trained: sampled tokens that train
     sequences: how many sequences, the main one included
     """
 
@@ -300,37 +300,37 @@ class RowColumns(TypedDict):
 
         columns = cast(RowColumns, row)
 
-    task_name: the sample's: a key of ``environments`` in temporal.yaml
-    idx: the sample's own, else its ``row``. Under ``nemo-rl`` and ``nemo-rl-async`` always the ``row``; under
-      ``nemo-rl-sync`` only the sample's own
-    loss_multiplier: the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1.
-      With 0, do not train on the row; ``overlong: mask`` sets it for truncated rollouts, and ``mask_sample`` for an
-      agent's
-    stop_strings: the sample's own. Under ``nemo-rl-sync``: those in force at the end
+    task_name: task of the sample: a key of ``environments`` in temporal.yaml
+    idx: ``idx`` of the sample, else its ``row``. Under ``nemo-rl`` and ``nemo-rl-async`` always the ``row``; under
+      ``nemo-rl-sync`` only the sample's
+    loss_multiplier: factor of the row's loss (0 to 1,000,000), from the sample; absent: 1. With 0, do not train on the
+      row: ``overlong: mask`` sets it for truncated rollouts, and ``mask_sample`` for an agent's
+    stop_strings: those of the sample. Under ``nemo-rl-sync``: those in force at the end
     schema_version: the version of this format
     rollout_id: ``<batch_id>/<row>-<repeat>``, which is also the id of the rollout's workflow
     batch_id: the id of the batch or stream
-    row: the place of its sample in the input, from 0; in a stream the number of its group. Rollouts of one row are a
-      group: they share a baseline
-    repeat: its place in the group, from 0. Replacements are numbered from ``num_repeats`` on
+    row: place of the sample in the input, from 0; in a stream the number of the group. Rollouts of one row are a group,
+      and share a baseline
+    repeat: place in the group, from 0. Replacements are numbered from ``num_repeats`` on
     replaces: of a replacement: the repeat of this row that failed
     semantics: the request's ``semantics``, where they are not ``standard``
-    message_log: the prompt, then generation and observation of each turn. The concatenated ``token_ids`` are exactly
-      what the engine was sent and what it sampled; nothing is rendered or encoded again
-    extra_env_info: the environment's state; it began as the sample's. The state that an ending turn returns is dropped
-    prompt_tokens: how many ids precede the first generated one
-    total_reward: the sum of the rewards of whole turns. In failures.jsonl often 0, and no reward
-    rewards: that sum by component, where the environment names components; else ``{}``
+    message_log: the prompt, then generation and observation of each turn. The joined ``token_ids`` are exactly the ids
+      that the engine got and sampled
+    extra_env_info: last state of the environment, which began as the sample's. The state that an ending turn returns is
+      dropped
+    prompt_tokens: number of ids before the first generated one
+    total_reward: sum of the rewards of whole turns. In failures.jsonl it is often 0, and no reward
+    rewards: sum by component, if the environment names components; else ``{}``
     turn_rewards: the reward of each whole turn
-    finish_reasons: how the engine ended each whole turn: by itself or at a stop string or stop token (``stop``), or at
-      ``max_new_tokens`` or ``max_seq_len`` (``length``)
+    finish_reasons: why the engine ended each whole turn. ``stop``: an end, a stop string or a stop token. ``length``:
+      ``max_new_tokens`` or ``max_seq_len``
     stop_reason: what ended it. ``terminated``: the environment. ``truncated``: a length limit. ``max_turns``:
       ``max_rollout_turns``. Only these three are valid rollouts; the others are in failures.jsonl. ``timeout``:
       ``rollout_timeout`` passed. ``stopped``: signal ``stop``, or a group that had enough. ``cancelled``: a
       cancellation, or it never started. ``failed``: a fault, or ``overlong: drop``
-    terminated: the environment ended it; an agent answered
-    truncated: a limit cut it (``max_new_tokens``, ``max_seq_len``, or a limit of the environment). It may be
-      terminated, too, because an environment may grade a truncated turn
+    terminated: the environment, or the end of an agent, ended it
+    truncated: a limit cut it (``max_new_tokens``, ``max_seq_len``, or one of the environment). It may be
+      ``terminated``, too: an environment may grade a cut turn
     max_turns_reached: ``max_rollout_turns`` ended it. Under ``nemo-rl`` and ``nemo-rl-async``: it played as many turns,
       whatever ended it
     turn_count: whole turns: generations that the environment answered. Of an agent: its calls; where it asks for
@@ -338,42 +338,37 @@ class RowColumns(TypedDict):
     total_tokens: ``assistant_tokens`` and ``env_tokens``, without the prompt
     assistant_tokens: tokens that the policy sampled, in whole turns
     env_tokens: tokens of observations
-    train_mask: which ids to train on: runs over the ids of ``message_log``, in order and not adjacent. It has what the
-      policy sampled, without ``masked``; it is ``[]`` for a failure (whatever its ``loss_multiplier``), where
-      ``loss_multiplier`` is 0, and for a sequence of an agent that does not train. Rows of releases before it lack it
-    policy_versions: which weights sampled which tokens: runs over the generated tokens
-    version_source: where these versions come from, for the least certain token. ``engine``: it named the weights of
-      each token, or was asked. ``record``: the policy's record. ``none``: at least one is None
-    segments: which replica and request sampled which tokens: runs over the generated tokens
-    attempts: executions that played it: 1 for an undisturbed rollout, and one more for each resumption
-    restarted_turns: turns that were cut and sampled again from their beginning, because the settings allow no
-      continuation or the weights changed
-    logprobs_mode: the distribution of all its logprobs: ``processed``, ``raw``, or ``unknown`` (also if replicas
-      differ); None: it has none
+    train_mask: ids to train on: runs over the ids of ``message_log``, in order and not adjacent. They are the sampled
+      ids without ``masked``. ``[]`` for a failure, for a ``loss_multiplier`` of 0, and for an agent's sequence that
+      does not train
+    policy_versions: weights that sampled each token: runs over the generated tokens
+    version_source: source of the versions, for the least certain token. ``engine``: the engine named them. ``record``:
+      the policy's record. ``none``: at least one is None
+    segments: replica and request that sampled each token: runs over the generated tokens
+    attempts: executions that played it: 1, and one more for each time that it was resumed
+    restarted_turns: turns that were cut and started over, because the settings or changed weights allow no continuation
+    logprobs_mode: distribution of all its logprobs. ``unknown`` also if replicas differ; None: it has none
     timing: seconds
     extracted_answer: the last answer that the environment extracted from the policy's text
-    agent_result: of a rollout that an agent of NeMo Gym played: its last answer
-    untokenized: of such a rollout without tokens: why ``message_log`` is empty
-    reward_shaping: of such a rollout whose environment has ``effort_levels`` or ``reward_penalties``: what they made of
-      its reward
-    sequences: of a rollout whose agent asked for answers: its sequences but the main one, which is the row's
-      ``message_log``. Each sampled token is in exactly one
-    calls: of such a rollout: how often its agent asked
-    lives: of such a rollout: how often its agent was started
-    unanswered: of such a rollout: calls whose answer the agent never got whole
-    malformed_calls: of such a rollout: tool calls in answers that do not parse, and stayed text
-    structured_calls: of such a rollout: calls whose answer follows a structure that the agent asked for
-      (``response_format``); absent: none
-    resampled: of such a rollout: calls that asked for another answer to the same
-    program_end: of such a rollout: how its program ended the last time, and what it left
-    all_tokens: of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one
-    over_span: an answer has tokens of more versions than ``max_version_span``, because the agent had read its beginning
-    failure: in failures.jsonl: why it is no row to train on
-    sample_row: in a stream: the place of the group's sample in the input
+    agent_result: of an agent of NeMo Gym: its last answer
+    untokenized: of an agent of NeMo Gym, without tokens: why ``message_log`` is empty
+    reward_shaping: with ``effort_levels`` or ``reward_penalties`` of kind ``gym_agent``: how they changed the reward
+    sequences: of an agent: its sequences beside the main one, which is the row's ``message_log``. Each sampled token is
+      in exactly one
+    calls: of an agent: how many calls it made
+    lives: of an agent: how often it was started
+    unanswered: of an agent: calls whose answer it never got whole
+    malformed_calls: of an agent: tool calls that do not parse, and stayed text
+    structured_calls: of an agent: calls with a structure that it asked for (``response_format``); absent: none
+    resampled: of an agent: calls that asked for another answer to the same
+    program_end: of an agent: how its program ended the last time, and what it left
+    all_tokens: of an agent: tokens of all its sequences. The other counts of a row are those of the main one
+    over_span: an answer has tokens of more versions than ``max_version_span``: the agent had read its beginning
+    failure: in failures.jsonl: why the rollout failed
+    sample_row: in a stream: place of the group's sample in the input
     epoch: in a stream: how often all samples were played before
     step: in a stream: the step that delivers it
-    token_lag: in a stream: how many versions its oldest token is behind the weights that train on it; None: nobody
-      knows
+    token_lag: in a stream: how many versions its oldest token is behind the weights that train on it; None: unknown
     masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
       is without them
     """

@@ -6,6 +6,6 @@ export const STEP_QUEUE = {
     .string()
     .min(1)
     .optional()
-    .describe("its steps go to this queue instead of the deployment's environment queue"),
-  max_concurrent: z.int().positive().optional().describe('concurrent steps, per worker'),
+    .describe("task queue of its steps; absent: the deployment's queue of environments"),
+  max_concurrent: z.int().positive().optional().describe('steps at once, per worker'),
 };

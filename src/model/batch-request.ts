@@ -60,7 +60,7 @@ const INLINE_LIMIT = 256 * 1024;
 const rolloutSettings = {
   schema_version: z.literal(1).default(1).describe('the version of this format'),
   generation: GenerationSettings.describe(
-    'how the policy is sampled. All of it is sent, so no default of a server changes a distribution',
+    'sampling settings. All of them are sent, so no default of a server changes the distribution',
   ),
   max_seq_len: z
     .int()
@@ -73,7 +73,7 @@ const rolloutSettings = {
     .nullable()
     .default(null)
     .describe(
-      "limit of the sample's own prompt, in tokens: a longer one fails as `PromptTooLong`, before anything is sampled; not of agents. null: `max_seq_len` alone",
+      "limit of the sample's prompt, in tokens. A longer one fails as `PromptTooLong`. Not for agents; null: `max_seq_len` alone",
     ),
   max_rollout_turns: z
     .int()
@@ -87,17 +87,15 @@ const rolloutSettings = {
   num_repeats_add_seed: z
     .boolean()
     .default(false)
-    .describe(
-      'repeat r is generated with seed r; in a further epoch of a stream, with another one',
-    ),
+    .describe('repeat r gets seed r. Further epochs of a stream get others'),
   semantics: Semantics.default('standard').describe(
-    "or NeMo RL's loop, number for number: `nemo-rl` of commit 7ea279ab (2026-08), or of 41791c7f (2025-06) `nemo-rl-sync` and `nemo-rl-async`, which play on behind a reply cut at `max_new_tokens`",
+    '`standard`, or a loop of NeMo RL, number for number. `nemo-rl` is that of commit 7ea279ab (2026-08). `nemo-rl-sync` and `nemo-rl-async` are of 41791c7f (2025-06), and play on after a reply cut at `max_new_tokens`',
   ),
   overlong: Overlong.default('keep').describe(
     'a valid but truncated rollout: `keep` its row, `mask` it with `loss_multiplier` 0, or `drop` it into failures.jsonl',
   ),
   train_resampled: TrainResampled.default('winner').describe(
-    "which of an agent's answers to one question train. `winner`: those that it went on from, or all if it went on from none; `all`; `none`: only those that it went on from",
+    "which of an agent's answers to one question train. `winner`: those that it continued, or all if it continued none. `none`: only those that it continued. `all`: all",
   ),
   train_separate: TrainSeparate.default('all').describe(
     "which of an agent's conversations beside its main one train (helpers, titles): `all`, those `with_tools`, or `none`",
@@ -145,7 +143,9 @@ export const Completion = z.discriminatedUnion(
         ),
       deadline: Duration.nullable()
         .default(null)
-        .describe("from the batch's start; then all remaining rollouts are stopped. null: never"),
+        .describe(
+          "time from the batch's start after which all remaining rollouts are stopped; null: never",
+        ),
     }),
     z.strictObject({
       policy: z.literal('refill').describe('failed rollouts are replaced'),
@@ -153,9 +153,7 @@ export const Completion = z.discriminatedUnion(
         .int()
         .min(1)
         .max(MOST_REPLACEMENTS)
-        .describe(
-          'how many failed rollouts of the batch are replaced by a new repeat of their sample',
-        ),
+        .describe('how many failed rollouts of the batch are replaced'),
     }),
   ],
   {
@@ -178,7 +176,7 @@ export const groupSettings = {
             .string()
             .min(1)
             .describe(
-              "relative to the worker's `inputs_dir`; where that is in a bucket, an address below it will do",
+              "path below the worker's `inputs_dir`. If that is in a bucket, an address below it is allowed, too",
             ),
         }),
         InlineSamples,
@@ -207,33 +205,35 @@ export const groupSettings = {
     .min(1)
     .max(5)
     .default(3)
-    .describe('who gets free slots first: 1 before 2, and so on, up to 5'),
+    .describe('1 to 5. Free slots go to lower numbers first'),
   share: z
     .number()
     .min(0.001)
     .max(1000)
     .default(1)
-    .describe('of the slots, beside others of the same priority: 2 gets twice those of 1'),
+    .describe(
+      'weight of this batch beside others of the same priority. One with 2 gets twice the slots of one with 1',
+    ),
 };
 
 export const BatchRequest = z
   .strictObject({
     ...groupSettings,
     completion: Completion.default({ policy: 'complete' }).describe(
-      'when a group is complete: with all its rollouts, with enough valid ones, or after failed ones were replaced',
+      'when a group is complete: with all its rollouts, with enough valid ones, or after failed ones are replaced',
     ),
     min_valid: z
       .int()
       .nonnegative()
       .default(1)
       .describe(
-        'with fewer valid rollouts the batch fails after it has written its files, unless it was stopped; 0: it never does',
+        'with fewer valid rollouts, the batch writes its files and fails, unless it was stopped; 0: never',
       ),
     rollout_workflows: z
       .boolean()
       .default(true)
       .describe(
-        'whether each rollout has a workflow of its own; false, where agents play: their slice plays them, which costs a fraction',
+        'each rollout has a workflow of its own. false, for agents only: their slice plays them, at a fraction of the cost',
       ),
   })
   .superRefine(checkSettings)

@@ -49,7 +49,11 @@ const StructuredOutputs = z
 export const GenerationSettings = z
   .strictObject({
     service: z.string().default('default').describe('a key of `generation` in temporal.yaml'),
-    model: z.string().nullable().default(null).describe("the served name; null: the service's own"),
+    model: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe('name of the served model; null: that of the service'),
     temperature: z.number().min(0).default(1).describe('divides the logits'),
     top_p: z
       .number()
@@ -73,19 +77,19 @@ export const GenerationSettings = z
       .array(z.string().min(1))
       .default([])
       .describe(
-        "end every turn. The sample's own list is added; its environment may replace that list",
+        "texts that end every turn, beside those of the sample. The environment may replace the sample's",
       ),
-    stop_token_ids: z.array(TokenId).default([]).describe('end every turn'),
+    stop_token_ids: z.array(TokenId).default([]).describe('ids that end every turn'),
     greedy: z
       .boolean()
       .default(false)
-      .describe('the likeliest token always; sent as temperature 0'),
+      .describe('always takes the likeliest token. It is sent as temperature 0'),
     min_tokens: z
       .int()
       .nonnegative()
       .default(0)
       .describe(
-        'before so many tokens of a turn, the ids that end a sequence and `stop_token_ids` are masked, and no stop string counts',
+        'least number of tokens of a turn. Before it, ids that end a sequence and `stop_token_ids` are masked, and stop strings do not count',
       ),
     ignore_eos: z
       .boolean()
@@ -95,18 +99,23 @@ export const GenerationSettings = z
       .number()
       .gt(0)
       .default(1)
-      .describe('of tokens that the prompt or the reply has; 1: none'),
-    presence_penalty: z.number().min(-2).max(2).default(0).describe('of tokens that the reply has'),
+      .describe('penalty of tokens that the prompt or the reply has; 1: none'),
+    presence_penalty: z
+      .number()
+      .min(-2)
+      .max(2)
+      .default(0)
+      .describe('penalty of tokens that the reply has; 0: none'),
     frequency_penalty: z
       .number()
       .min(-2)
       .max(2)
       .default(0)
-      .describe('of tokens by their number in the reply'),
+      .describe('penalty of tokens by their number in the reply; 0: none'),
     bad_words: z
       .array(z.string().min(1))
       .default([])
-      .describe("texts that replies never have, in vLLM's terms: a text's last token is masked"),
+      .describe('texts that replies never have. vLLM masks the last token of each'),
     structured_outputs: StructuredOutputs.nullable()
       .default(null)
       .describe(
@@ -117,7 +126,7 @@ export const GenerationSettings = z
       .nullable()
       .default(null)
       .describe(
-        'each request gets its own from this, the row, repeat and turn, and the number of tokens that it continues after; null: none is sent',
+        'seed of the batch. Each request gets its own, made of this, the row, the repeat, the turn and the tokens before it; null: none is sent',
       ),
     include_logprobs: z
       .boolean()
@@ -127,19 +136,21 @@ export const GenerationSettings = z
       .enum(['processed', 'raw'])
       .default('processed')
       .describe(
-        "which logprobs are accepted: only those of the sampled distribution (`processed`), or the engine's `raw` ones, too",
+        '`processed`: logprobs must be of the sampled distribution. `raw`: those of the model at temperature 1 are accepted, too',
       ),
     top_logprobs: z
       .int()
       .min(0)
       .max(20)
       .default(0)
-      .describe('for each sampled token, so many of the likeliest ids with their logprobs'),
+      .describe(
+        'number of likeliest ids, with their logprobs, that rows have for each sampled token',
+      ),
     prompt_logprobs: z
       .boolean()
       .default(false)
       .describe(
-        "rows have the logprob of each prompt token, from the weights that serve when the rollout begins: the model's own, whatever is sampled",
+        "rows have the model's logprob of each prompt token, from the weights that serve when the rollout begins",
       ),
     prompt_format: z
       .enum(['chat', 'raw'])
@@ -153,7 +164,7 @@ export const GenerationSettings = z
       .nullable()
       .default(null)
       .describe(
-        "how an observation is appended: rendered by the chat template behind the policy's turn (`chat`), or its text alone (`bare`). null: `chat` under `standard` semantics with a chat prompt, else `bare`",
+        'how an observation is appended. `chat`: rendered by the chat template. `bare`: its text alone. null: `chat` under `standard` semantics with a chat prompt, else `bare`',
       ),
     chat_template_kwargs: foreignObject().default({}).describe('arguments of the chat template'),
   })

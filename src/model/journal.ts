@@ -256,11 +256,11 @@ export const Shaping = z.object({
     .object({
       low: z.boolean().describe('the prompt asks for little effort'),
       length: z.int().describe('tokens of the last call'),
-      length_reward: z.number().exactOptional().describe('of a low one: what its length is worth'),
+      length_reward: z.number().exactOptional().describe('with `low`: reward of the length'),
       reward: z
         .number()
         .exactOptional()
-        .describe('of a low one: the reward with it, before penalties'),
+        .describe('with `low`: the reward with that, before penalties'),
     })
     .exactOptional()
     .describe('with `effort_levels`'),
@@ -268,7 +268,7 @@ export const Shaping = z.object({
     .record(z.string(), z.boolean())
     .exactOptional()
     .describe(
-      'with `reward_penalties`: by mistake, whether the answer has it. One makes the reward 0',
+      'with `reward_penalties`: by name, whether the answer has the mistake. One mistake makes the reward 0',
     ),
 });
 export type Shaping = z.infer<typeof Shaping>;

@@ -13,11 +13,9 @@ export interface Place {
 }
 
 export const PlacedPicture = z.object({
-  offset: z.int().nonnegative().describe('the first of the ids that stand for it, in its message'),
-  length: z.int().positive().describe('how many they are'),
-  url: z
-    .string()
-    .describe('its URL, or `sha256:` and the hash of its `data:` URL as the content has it'),
+  offset: z.int().nonnegative().describe("index in the message of the picture's first id"),
+  length: z.int().positive().describe('how many ids the picture has'),
+  url: z.string().describe('URL of the picture, or `sha256:` and the hash of its `data:` URL'),
 });
 export type PlacedPicture = z.infer<typeof PlacedPicture>;
 

@@ -44,12 +44,16 @@ const TemporalSettings = z
       .string()
       .nullable()
       .default(null)
-      .describe('null: from `TEMPORAL_NAMESPACE` or temporal.toml, else `default`'),
+      .describe(
+        'namespace of the Temporal server; null: from `TEMPORAL_NAMESPACE` or temporal.toml, else `default`',
+      ),
     task_queue: z
       .string()
       .min(1)
       .default('rollouts')
-      .describe('the queues of all roles begin with it'),
+      .describe(
+        'the task queue of workflows. Queues of other roles are named after it, such as `rollouts-generation`',
+      ),
   })
   .prefault({});
 
@@ -63,12 +67,14 @@ const FormatsSetting = z
     'expected [jsonl] or [jsonl, arrow]',
   )
   .default(['jsonl'])
-  .describe('of valid rollouts: rollouts.jsonl, and rollouts.arrow beside it');
+  .describe(
+    'files with the valid rollouts: rollouts.jsonl always, and rollouts.arrow if you name `arrow`',
+  );
 
 const FileStoreSettings = z.strictObject({
   kind: z.literal('file').describe('files of one host'),
   root: z.string().default(DEFAULT_ROOT).describe('folder of journals and results'),
-  readers: ReadersSetting.describe("who may read besides the worker's user, who alone writes"),
+  readers: ReadersSetting.describe("who may read the files. Only the worker's user may write them"),
   outputs: z.strictObject({ formats: FormatsSetting }).prefault({}).describe('results'),
 });
 
@@ -87,8 +93,8 @@ const PostgresStoreSettings = z
       .string()
       .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'expected a name of small letters, digits and _')
       .default('durable_rollouts')
-      .describe('of its tables in the database'),
-    max_connections: z.int().min(2).default(8).describe('of each worker process'),
+      .describe('schema of the tables in the database'),
+    max_connections: z.int().min(2).default(8).describe('connections of each worker process'),
     patience: Duration.default('20s').describe(
       'how long a statement waits for an unavailable server before Temporal retries',
     ),
@@ -97,14 +103,14 @@ const PostgresStoreSettings = z
         kind: z
           .enum(['file', 's3'])
           .default('file')
-          .describe('files of a folder, or objects of a bucket, which needs no shared disk'),
+          .describe('`file`: a folder on a shared disk. `s3`: a bucket'),
         root: z
           .string()
           .nullable()
           .default(null)
           .describe(`of kind \`file\`: the folder; null: \`${DEFAULT_ROOT}\``),
         readers: ReadersSetting.describe(
-          "who may read besides the worker's user, who alone writes",
+          "who may read the files. Only the worker's user may write them",
         ),
         formats: FormatsSetting,
         bucket: z
@@ -120,24 +126,26 @@ const PostgresStoreSettings = z
             'expected names with slashes between',
           )
           .default('')
-          .describe('of kind `s3`: what all keys begin with, such as `team/rollouts`'),
+          .describe('of kind `s3`: the prefix of all keys, such as `team/rollouts`'),
         region: z
           .string()
           .min(1)
           .nullable()
           .default(null)
-          .describe('of kind `s3`: its region; null: from the environment'),
+          .describe("of kind `s3`: the bucket's region; null: from `AWS_REGION`"),
         endpoint_env: z
           .string()
           .min(1)
           .nullable()
           .default(null)
           .describe(
-            "of kind `s3`: the environment variable that holds the URL of a store that is not Amazon's; null: `AWS_ENDPOINT_URL_S3`, if it is set",
+            "of kind `s3`: the environment variable that holds the URL of a store other than Amazon's; null: `AWS_ENDPOINT_URL_S3`",
           ),
       })
       .prefault({})
-      .describe('where trainers read results, and all workers with role `workflow` write them'),
+      .describe(
+        'place of the results. Workers with role `workflow` write there, and trainers read there',
+      ),
   })
   .superRefine(({ url_env, url_file, outputs }, context) => {
     if ((outputs.kind === 's3') !== (outputs.bucket !== null)) {
@@ -177,14 +185,14 @@ export const Config = z
     inputs_dir: z
       .string()
       .default('.')
-      .describe('requests name files of samples below it; a folder, or `s3://bucket/prefix`'),
+      .describe('the folder, or `s3://bucket/prefix`, of sample files: requests read no others'),
     generation: recordOf(GenerationServiceSettings, { example: GENERATION_EXAMPLE })
       .prefault({})
       .describe('generation services by name'),
     environments: recordOf(EnvironmentSettings, { example: '{ math: { kind: math } }' }).describe(
-      'environments by name, which is the `task_name` of samples',
+      'environments by name. A sample chooses one by its `task_name`',
     ),
-    worker: WorkerSettings.describe('what this process does, and how much of it at once'),
+    worker: WorkerSettings.describe('roles and sizes of one worker process'),
   })
   .superRefine((config, context) => {
     // A queue serves one set of activities. Otherwise tasks would reach a worker without their environment.

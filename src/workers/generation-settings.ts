@@ -15,12 +15,16 @@ const ControlSettings = z
       .min(1)
       .nullable()
       .default(null)
-      .describe("in the order of `base_urls`; null: each replica's base URL without `/v1`"),
+      .describe(
+        'control URL of each replica, in the order of `base_urls`; null: the base URL without `/v1`',
+      ),
     api_key_env: z
       .string()
       .nullable()
       .default(null)
-      .describe("the variable that holds its key; null: the service's own"),
+      .describe(
+        "the environment variable that holds the key of these routes; null: the service's `api_key_env`",
+      ),
   })
   .prefault({});
 
@@ -38,7 +42,7 @@ const AllowSettings = z.union([
       .superRefine((text, context) => {
         checked(cidrProblem(text), context);
       })
-      .describe('a range of addresses, such as 10.1.0.0/16; also what a name leads to'),
+      .describe('a range of addresses, such as 10.1.0.0/16. Names that resolve into it are allowed, too'),
     ports: Ports,
   }),
   z.strictObject({
@@ -47,7 +51,7 @@ const AllowSettings = z.union([
       .superRefine((text, context) => {
         checked(hostProblem(text), context);
       })
-      .describe('a name, or `*.` and the end of names'),
+      .describe('a host name, such as gpu-1.ml.svc, or `*.ml.svc` for all names that end so'),
     ports: Ports,
   }),
 ]);
@@ -58,37 +62,39 @@ function checked(message: string | null, context: z.RefinementCtx): void {
 
 export const GenerationServiceSettings = z
   .strictObject({
-    kind: z.literal('vllm').describe('vLLM, or what speaks its wire'),
+    kind: z.literal('vllm').describe('vLLM, or a server with the same API'),
     base_urls: z
       .array(EngineUrl)
-      .describe('one for each replica; each ends in `/v1`. Empty: all engines join (`allow`)'),
+      .describe(
+        'URL of each replica, which ends in `/v1`. Empty: all engines join later (`allow`)',
+      ),
     model: z
       .string()
       .nullable()
       .default(null)
-      .describe("the served name; null: the service's first"),
+      .describe('name of the served model; null: the first that the server lists'),
     api_key_env: z
       .string()
       .nullable()
       .default(null)
-      .describe(
-        'the variable that holds the key. Secrets are named and never written, so they are in no history, journal or log',
-      ),
+      .describe('the environment variable that holds the key'),
     special_tokens: z
       .array(z.string())
       .default([])
-      .describe('texts to remove from content, for services whose detokenizer renders them'),
+      .describe('texts to remove from contents, for servers that write special tokens as text'),
     role_map: recordOf(z.string().min(1))
       .default({})
-      .describe('replaces roles for the chat template, for example `{environment: user}`'),
+      .describe('roles to replace in the chat template, for example `{environment: user}`'),
     images: z
       .enum(['engine', 'rendered_ids', 'none'])
       .default('engine')
       .describe(
-        'images of prompts and observations: sent to the engine together with the ids (`engine`; a batch is refused if it cannot take them), left out (`rendered_ids`, for a gateway that adds the pictures), or refused (`none`)',
+        'images of prompts and observations. `engine`: sent to the engine with the ids; planning refuses an engine that cannot take them. `rendered_ids`: left out, for a gateway that adds them. `none`: refused',
       ),
-    first_token_timeout: Duration.default('10m').describe('from a request to its first token'),
-    idle_timeout: Duration.default('2m').describe('between two chunks of a stream'),
+    first_token_timeout: Duration.default('10m').describe(
+      "longest time from a request to its first token, the engine's queue included",
+    ),
+    idle_timeout: Duration.default('2m').describe('longest time between two chunks of a stream'),
     max_answer: MaxAnswer.optional().describe(
       'size limit of one answer, and of one event of a stream; absent: 16MiB',
     ),
@@ -98,24 +104,24 @@ export const GenerationServiceSettings = z
       .nullable()
       .default(null)
       .describe(
-        'concurrent generations of one replica per worker process; null: an even share of `max_generations`',
+        'generations that each worker process has open at one replica; null: an even share of `max_generations`',
       ),
     wire: z
       .enum(['completions', 'generate'])
       .default('completions')
       .describe(
-        "`completions`: `/v1/completions`. `generate`: vLLM's `/inference/v1/generate`, which names the weights of each token at the end of its stream: what comes from an update on is lost if the worker dies before it",
+        "route that samples. `completions`: `/v1/completions`. `generate`: vLLM's `/inference/v1/generate`, whose streams survive an update of weights. If the worker dies during such a stream, its tokens since the update are lost",
       ),
-    control: ControlSettings.describe('where the weights of each replica are changed'),
+    control: ControlSettings.describe('routes by which the weights of replicas change'),
     allow: z
       .array(AllowSettings)
       .default([])
       .describe(
-        'which engines may join beside `base_urls`: whoever may start workflows must not be able to send prompts and keys anywhere',
+        'addresses at which engines may join beside `base_urls`. Prompts and keys go to no others',
       ),
     forget_after: Duration.nullable()
       .default('1h')
-      .describe('an engine that has joined, and is away for so long, leaves; null: never'),
+      .describe('an engine that joined leaves when it was away for this time; null: never'),
   })
   .superRefine(({ base_urls, control, allow }, context) => {
     const { urls } = control;

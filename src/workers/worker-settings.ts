@@ -27,17 +27,17 @@ const Listen = z
 const GatewaySettings = z
   .strictObject({
     listen: Listen.default('127.0.0.1:0').describe(
-      'host:port; port 0: another free one after each start, so that programs that run on must begin again',
+      'host:port. Port 0 is another free port after each start, so programs that still run must begin again',
     ),
     advertise: BaseUrl.nullable()
       .default(null)
       .describe(
-        "the URL by which programs reach it, without `/v1`; null: the listener's own, which only this host reaches",
+        'URL by which programs reach the gateway, without `/v1`; null: that of `listen`, which only this host reaches',
       ),
     direct: BaseUrl.nullable()
       .default(null)
       .describe(
-        'the URL by which programs reach this worker alone, where `advertise` leads to several; null: `advertise`',
+        'URL by which programs reach this worker alone, if `advertise` leads to several; null: `advertise`',
       ),
     secret_env: z
       .string()
@@ -45,7 +45,7 @@ const GatewaySettings = z
       .nullable()
       .default(null)
       .describe(
-        'the variable that holds the secret of their keys, the same on all workers; null: one in the store',
+        "the environment variable that holds the secret of programs' keys, the same on all workers; null: a secret in the store",
       ),
   })
   .prefault({});
@@ -58,24 +58,24 @@ export const WorkerSettings = z
       .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
       .default(['workflow', 'generation', 'environment'])
       .describe(
-        'which activities and workflows this process runs; `gateway` leads programs to the worker that answers them: so does role `environment` with an agent',
+        'work that this process does. `gateway` leads programs of agents to their worker; role `environment` with an agent does that, too',
       ),
     max_generations: z
       .int()
       .positive()
       .default(256)
-      .describe('open generations of each service in this process'),
+      .describe('generations of each service that this process has open at once'),
     turn_slice: z
       .union([Duration, z.literal('0s')], { error: ({ input }) => durationProblem(input) })
       .default('10m')
-      .describe('how long one activity plays turn after turn; 2 s while all slots are taken'),
+      .describe('longest time that one activity plays turns; 2 s while all slots are taken'),
     heartbeat_timeout: Duration.nullable()
       .default(null)
       .describe(
-        'an activity without one runs again; null: `30s` or more, `10s` if deaths go unnoticed',
+        'silence after which an activity runs again elsewhere; null: `30s`, more for many rollouts, `10s` on servers without worker heartbeats',
       ),
     memory: Memory.default('1GiB').describe(
-      'limit of the whole process, which determines caches and concurrent activities',
+      'memory that the process plans with. It decides the size of caches and the number of activities at once',
     ),
     gateway: GatewaySettings.describe('where programs of agents ask the policy'),
   })

@@ -11,16 +11,12 @@ import type { ExactEnvironment, ProgramRules } from '../environment.js';
 const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
 
 export const CALL_LIMITS = {
-  calls: limit('answers of one rollout; null: `max_rollout_turns`, which is a limit anyway'),
-  parallel: z
-    .int()
-    .positive()
-    .default(16)
-    .describe('calls of one rollout at the same time; others wait'),
-  sequences: limit('conversations that do not continue another one; null: any number'),
+  calls: limit('calls of one rollout, beside the limit `max_rollout_turns`; null: that alone'),
+  parallel: z.int().positive().default(16).describe('calls of one rollout at once; others wait'),
+  sequences: limit('separate conversations of one rollout; null: any number'),
   sampled_tokens: limit('sampled tokens of one rollout; null: any number'),
   body: Size.default('8MiB').describe('size limit of one request of a program'),
-  call: Duration.default('30m').describe('how long one call may wait and generate'),
+  call: Duration.default('30m').describe('longest time that one call waits and generates'),
 };
 
 export const CALL_FIELDS = {
@@ -29,26 +25,26 @@ export const CALL_FIELDS = {
       tool_parser: z
         .enum(TOOL_PARSERS)
         .default('hermes')
-        .describe('how tool calls stand in the text of an answer'),
+        .describe('form of tool calls in an answer; `none`: they stay text'),
       reasoning_parser: z
         .enum(REASONING_PARSERS)
         .nullable()
         .default(null)
-        .describe('how thoughts stand there; null: they are text'),
+        .describe('form of thoughts in an answer; null or `none`: they stay text'),
     })
     .prefault({})
-    .describe('how answers of the policy are read'),
+    .describe('how the gateway reads answers of the policy'),
   history: z
     .enum(['append', 'template'])
     .default('append')
     .describe(
-      '`append`: a conversation goes on from the ids that were sampled; `template`: each request is rendered whole, and begins a sequence where its ids differ',
+      '`append`: a conversation goes on from the sampled ids. `template`: each request is rendered whole, and begins a new sequence if its ids differ',
     ),
   restart: z
     .enum(['replay', 'fresh'])
     .default('replay')
     .describe(
-      '`replay`: a program that begins again is answered from the journal as far as it asks the same; `fresh`: anew',
+      '`replay`: a program that begins again gets its answers from the journal, as long as it asks the same. `fresh`: all answers are sampled anew',
     ),
   structured: z
     .enum(['refuse', 'allow'])

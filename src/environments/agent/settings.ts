@@ -20,7 +20,7 @@ const Run = z
     url: BaseUrl.nullable()
       .default(null)
       .describe(
-        'a service that runs programs: `/runs/<rollout>.<life>` and `/health` are appended; this or `command`',
+        'URL of a service that runs programs; set this or `command`. `/runs/<rollout>.<life>` and `/health` are appended',
       ),
     headers_env: z
       .string()
@@ -28,35 +28,39 @@ const Run = z
       .nullable()
       .default(null)
       .describe(
-        'the variable that holds headers of every request to it, `name: value`, one a line',
+        'the environment variable that holds headers for the service, one `name: value` a line',
       ),
     command: Command.describe(
-      'a program that the worker starts itself, and its arguments; `{prompt}`, `{base_url}`, `{key}`, `{folder}` and `{here}` are filled in',
+      'a program that the worker starts, and its arguments. `{prompt}`, `{base_url}`, `{key}`, `{folder}` and `{here}` are filled in',
     ),
     setup: Command.describe(
-      "runs in a life's empty folder before the program, in a sandbox of its own, with `{prompt, message_log, metadata}` of the task as JSON on its standard input; null: nothing does",
+      'a command that fills the empty folder before the program starts, in a sandbox of its own. It gets `{prompt, message_log, metadata}` as JSON on its standard input; null: none',
     ),
     submit: Submit.describe(
-      'runs once behind the program, in a sandbox and a home of its own, with the same input; what it prints, up to 1 MiB, is the submission. `diff`: the patch of `{folder}` since `setup`; null: there is none',
+      'a command that runs once after the program, in a sandbox of its own, with the input of `setup`. Its output, up to 1 MiB, is the submission. `diff`: the patch of `{folder}` since `setup`; null: no submission',
     ),
     env: z
       .record(z.string().regex(/^[A-Za-z_]\w*$/, 'expected the name of a variable'), z.string())
       .default({})
       .describe(
-        "variables of all three, those that name the policy the program's alone, those that name `{folder}` not of `submit`; the worker's own are not theirs, save `PATH`",
+        'environment variables of the three commands, beside `PATH`. Values with `{base_url}` or `{key}` are for the program alone, values with `{folder}` not for `submit`',
       ),
     sandbox: z
       .enum(['programs', 'none'])
       .default('programs')
-      .describe('what is around them; `none`: nothing, for hosts that are a sandbox themselves'),
+      .describe(
+        '`programs`: each life has a sandbox. `none`: no sandbox, for hosts that are one themselves',
+      ),
     mounts: z
       .array(z.string().min(1))
       .default([])
-      .describe('files and folders of the host that they may read in `sandbox: programs`'),
+      .describe('files and folders of the host that the commands may read in `sandbox: programs`'),
     submit_mounts: z
       .array(z.string().min(1))
       .default([])
-      .describe('the same for `submit` alone: nothing in them may be in `mounts`'),
+      .describe(
+        'files and folders of the host that `submit` alone may read. They must not be in `mounts`',
+      ),
     memory: Size.default('4GiB').describe(
       'of all processes of a life together, in `sandbox: programs`',
     ),
@@ -104,13 +108,11 @@ const Run = z
 const Limits = z
   .strictObject({
     ...CALL_LIMITS,
-    submit: Duration.default('10m').describe(
-      'how long `submit` may take: a file that a program has left may keep a reader waiting',
-    ),
+    submit: Duration.default('10m').describe('longest time of `submit`'),
     run: Duration.nullable()
       .default(null)
       .describe(
-        'how long a program may run, `setup` and `submit` included; null: as long as `rollout_timeout` allows',
+        'longest time of a program, `setup` and `submit` included; null: as long as `rollout_timeout` allows',
       ),
   })
   .prefault({});
@@ -124,7 +126,7 @@ export const AgentSettings = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      "another environment of this file, which says what a rollout is worth; null: the program's own reward",
+      "another environment of this file, which grades the rollout; null: the program's own reward counts",
     ),
   ...CALL_FIELDS,
   limits: Limits.describe('of one rollout'),
@@ -132,7 +134,7 @@ export const AgentSettings = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('its rollouts run on this queue instead of `<temporal.task_queue>-agent`'),
+    .describe('task queue of its rollouts; absent: `<temporal.task_queue>-agent`'),
   max_concurrent: z.int().positive().default(8).describe('rollouts at once, per worker'),
 });
 export type AgentSettings = z.infer<typeof AgentSettings>;

@@ -13,34 +13,34 @@ export const CodeSettings = z.strictObject({
   semantics: z
     .enum(['standard', 'nemo-rl'])
     .default('standard')
-    .describe("`nemo-rl` has upstream's quirks"),
+    .describe("`nemo-rl`: exactly as NeMo RL's environment, with its quirks"),
   terminate_on_evaluation: z
     .boolean()
     .default(true)
-    .describe('code that ends with an expression that has a value ends the rollout'),
-  timeout: Duration.default('10s').describe("of one turn's code, on the clock"),
+    .describe('the rollout ends when code ends with an expression that has a value'),
+  timeout: Duration.default('10s').describe("longest time of one turn's code"),
   cpu: Duration.default('10s').describe(
     "processor time of one turn's code, of all processes together",
   ),
-  memory: Size.default('512MiB').describe('of all processes together'),
+  memory: Size.default('512MiB').describe('memory of all processes together'),
   processes: z
     .int()
     .positive()
     .default(32)
-    .describe("concurrent processes and threads, the interpreter's own included"),
-  disk: Size.default('64MiB').describe('files in the working directory, and each file'),
+    .describe("processes and threads at once, the interpreter's own included"),
+  disk: Size.default('64MiB').describe('size of all files in the working directory'),
   max_output: z
     .int()
     .positive()
     .default(8192)
-    .describe('characters of output, and of a result; the rest is only counted'),
+    .describe('characters of output, and of a result. The rest is cut'),
   max_sandboxes: z
     .int()
     .positive()
     .default(64)
-    .describe('concurrent interpreters in this worker: a new one ends the least recently used one'),
+    .describe('interpreters at once in this worker. A new one ends the least recently used one'),
   idle_timeout: Duration.default('60s').describe(
-    'an interpreter that is unused for this long ends; it is made again when needed',
+    'an interpreter that is unused for this time ends. It is made again when needed',
   ),
   unsafe: z
     .boolean()

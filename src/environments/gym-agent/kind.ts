@@ -20,13 +20,18 @@ export const GymAgentSettings = z
     kind: z.literal('gym_agent').describe('agent servers of NeMo Gym, which play whole rollouts'),
     head_server: BaseUrl.nullable()
       .default(null)
-      .describe('asked for servers that `agents` does not name; null: there are no others'),
-    agents: z.record(z.string(), BaseUrl).default({}).describe('the base URL of each, by its name'),
+      .describe(
+        "URL of NeMo Gym's head server, which knows the agents that `agents` does not name; null: there are no others",
+      ),
+    agents: z
+      .record(z.string(), BaseUrl)
+      .default({})
+      .describe('base URL of each agent server, by its name'),
     model_server: z
       .enum(['gateway', 'own'])
       .default('gateway')
       .describe(
-        'who answers the calls of their models: `gateway`: this policy, as model server of NeMo Gym; `own`: another one, so that rows have no tokens',
+        "model server of the agents. `gateway`: the worker's gateway, with this policy. `own`: one of NeMo Gym; rows then have no tokens",
       ),
     timeout: Duration.default('4h').describe(
       'for one run, from connecting to the last byte of the answer, unless the sample has its own',
@@ -35,16 +40,16 @@ export const GymAgentSettings = z
       .enum(['row', 'request'])
       .default('row')
       .describe(
-        "whose `temperature`, `top_p` and `max_output_tokens` a row has: its own, or those of the request's `generation`, as NeMo RL stamps them",
+        "where `temperature`, `top_p` and `max_output_tokens` come from. `row`: the row itself. `request`: the batch's `generation`, as in NeMo RL",
       ),
     ...ShapingFields,
     should_mask_flagged_samples: z
       .boolean()
       .default(true)
-      .describe('an answer with `mask_sample` is a row with `loss_multiplier` 0; `false`: as any'),
-    thinking_tags: Tags.describe(
-      'what opens and what closes a thought; `[]`: `<think>`, `</think>`',
-    ),
+      .describe(
+        'an answer with `mask_sample` gets `loss_multiplier` 0; false: it trains as any other',
+      ),
+    thinking_tags: Tags.describe('the two tags around a thought; `[]`: `<think>`, `</think>`'),
     max_answer: MaxAnswer.default('64MiB').describe('size limit of one answer'),
     ...CALL_FIELDS,
     limits: z.strictObject(CALL_LIMITS).prefault({}).describe('of one rollout'),

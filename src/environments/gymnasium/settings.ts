@@ -7,7 +7,7 @@ import { STEP_QUEUE } from '../step-queue.js';
 
 export const GymnasiumSettings = z.strictObject({
   kind: z.literal('gymnasium').describe('a resources server of NeMo Gym with `/reset` and `/step`'),
-  url: BaseUrl.describe('its base: `/reset`, `/step` and `/close` are appended'),
+  url: BaseUrl.describe('base URL of the server. `/reset`, `/step` and `/close` are appended'),
   ...TOKEN,
   timeout: Duration.default('5m').describe(
     'for one call, from connecting to the last byte of the answer',

@@ -12,7 +12,7 @@ export const http = defineKind({
   settings: z.strictObject({
     kind: z.literal('http').describe('a service of yours'),
     url: BaseUrl.describe(
-      'its base: `/step`, `/begin`, `/end`, `/health` and `/global_post_process_and_metrics` are appended',
+      'base URL of the service. `/step`, `/begin`, `/end`, `/health` and `/global_post_process_and_metrics` are appended',
     ),
     ...TOKEN,
     timeout: Duration.default('5m').describe(

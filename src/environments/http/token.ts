@@ -9,7 +9,7 @@ export const TOKEN = {
     .min(1)
     .nullable()
     .default(null)
-    .describe('the variable that holds the bearer token of every request'),
+    .describe('the environment variable that holds the bearer token of requests'),
 };
 
 /** A bearer token, and the variable that held it. */

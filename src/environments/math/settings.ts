@@ -14,11 +14,11 @@ export type VerifierName = z.infer<typeof Verifier>;
 /** An unknown verifier stops the worker's start; upstream gives every rollout the reward 0. */
 export const MathSettings = z.strictObject({
   kind: z.literal('math').describe("compares the answer with the sample's `ground_truth`"),
-  verifier: Verifier.default('hf_math_verify').describe('how answers are compared'),
+  verifier: Verifier.default('hf_math_verify').describe('the grader that compares answers'),
   return_extracted_answer: z
     .boolean()
     .default(false)
-    .describe('rows have the answer that was compared'),
+    .describe('adds the compared answer to rows (`extracted_answer`)'),
   ...STEP_QUEUE,
 });
 export type MathSettings = z.infer<typeof MathSettings>;

@@ -34,7 +34,7 @@ export const userModule = defineKind({
       .boolean()
       .default(true)
       .describe(
-        'false: it waits for something (a service, a process), and its steps are separate activities',
+        'set false for a module that waits for a service or a process: its steps are then separate activities',
       ),
     timeout: Duration.default('1m').describe(
       'for one call, from the moment when the module begins it',

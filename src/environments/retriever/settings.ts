@@ -26,12 +26,14 @@ export const RetrieverSettings = z
     tokenizer: z
       .enum(['alphanumeric', 'wordpiece'])
       .default('alphanumeric')
-      .describe('runs of letters and digits, or as bert-base-uncased splits'),
+      .describe(
+        '`alphanumeric`: runs of letters and digits. `wordpiece`: as bert-base-uncased splits text',
+      ),
     vocabulary: z
       .string()
       .min(1)
       .optional()
-      .describe('the vocab.txt of `wordpiece`, required there; a path or a name of the Hub'),
+      .describe('vocab.txt, which `wordpiece` needs: a path or a name of the Hub'),
   })
   .superRefine(({ tokenizer, vocabulary }, context) => {
     if ((tokenizer === 'wordpiece') === (vocabulary !== undefined)) return;

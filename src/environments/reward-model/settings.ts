@@ -12,7 +12,9 @@ export const RewardModelSettings = z.strictObject({
   protocol: z
     .enum(['scores', 'vllm'])
     .default('scores')
-    .describe('`scores`: message logs in, a number for each out. `vllm`: a model with one label'),
+    .describe(
+      '`scores`: the service gets message logs and answers with numbers. `vllm`: vLLM with a model of one label',
+    ),
   model: z
     .string()
     .min(1)
@@ -28,7 +30,7 @@ export const RewardModelSettings = z.strictObject({
     .min(1)
     .nullable()
     .default(null)
-    .describe('the variable that holds the bearer token: secrets are named, never written'),
+    .describe('the environment variable that holds the bearer token of requests'),
   ...STEP_QUEUE,
 });
 export type RewardModelSettings = z.infer<typeof RewardModelSettings>;

@@ -22,7 +22,7 @@ const FUNCTIONS = {
     answer_tag: Tag.default('answer').describe('the tag of the answer'),
   }),
   geo3k: z.strictObject({
-    format_score: z.number().default(0.1).describe('what the format alone is worth'),
+    format_score: z.number().default(0.1).describe('reward of the format alone'),
   }),
 };
 
@@ -64,7 +64,7 @@ export const VlmSettings = z.strictObject({
     .refine((functions) => sumOfWeights(functions) !== 0 || functions.length === 0, {
       error: 'the weights are renormalised: expected a sum other than 0, got 0',
     })
-    .describe('weights are renormalised to a sum of 1'),
+    .describe('functions and their weights, which are scaled to a sum of 1'),
   ...STEP_QUEUE,
 });
 export type VlmSettings = z.infer<typeof VlmSettings>;

@@ -7,23 +7,27 @@ const Weight = z.number().min(-1e6).max(1e6);
 
 /** NeMo RL's `effort_levels`: where a prompt asks for little effort, the length of the last call changes the reward. */
 export const EffortLevels = z.strictObject({
-  low_weight: Weight.default(0).describe('weight of the length; from 0 down, nothing is changed'),
+  low_weight: Weight.default(0).describe('weight of the length; 0 or less: off'),
   low_penalty: Weight.default(1).describe('weight of tokens beyond `low_ub`'),
-  low_ub: z.int().positive().default(64_000).describe('the length, in tokens, that costs nothing'),
+  low_ub: z
+    .int()
+    .positive()
+    .default(64_000)
+    .describe('length in tokens up to which nothing is deducted'),
   low_string: z
     .string()
     .default('')
-    .describe('a prompt that has this text asks for little effort; empty: nothing is changed'),
+    .describe('a prompt with this text asks for little effort; empty: off'),
 });
 export type EffortLevels = z.infer<typeof EffortLevels>;
 
 export const ShapingFields = {
   effort_levels: EffortLevels.nullable()
     .default(null)
-    .describe('rewards short calls where the prompt asks for little effort; null: no prompt does'),
+    .describe('rewards short calls where the prompt asks for little effort; null: off'),
   reward_penalties: RewardPenalties.nullable()
     .default(null)
-    .describe('mistakes that make a reward 0; null: none does'),
+    .describe('mistakes that make a reward 0; null: off'),
 };
 
 const THINKING_TAGS = ['<think>', '</think>'];

@@ -3,11 +3,9 @@ import { z } from 'zod';
 /** A conversation of an agent with the policy, whatever dialect it came in. */
 
 export const ToolCall = z.object({
-  id: z.string().describe('as the agent was told it'),
+  id: z.string().describe('id of the call, as the agent got it'),
   name: z.string().describe("the tool's name"),
-  arguments: z
-    .string()
-    .describe("JSON as it was said: digits and the order of names are the policy's"),
+  arguments: z.string().describe('arguments as the policy wrote them, as JSON'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
@@ -17,15 +15,12 @@ export const CallMessage = z.object({
   reasoning: z
     .string()
     .exactOptional()
-    .describe("where an agent asks for answers: the policy's thoughts, as it was told them"),
+    .describe("of an agent: the policy's thoughts, as the agent got them"),
   tool_calls: z
     .array(ToolCall)
     .exactOptional()
-    .describe('where an agent asks for answers: the tools that the policy calls'),
-  tool_call_id: z
-    .string()
-    .exactOptional()
-    .describe("of a tool's result, where an agent asks for answers: the call"),
+    .describe('of an agent: the tools that the policy calls'),
+  tool_call_id: z.string().exactOptional().describe("of a tool's result: id of the call"),
   is_error: z.literal(true).exactOptional().describe("of a tool's result: the tool failed"),
 });
 export type CallMessage = z.infer<typeof CallMessage>;

@@ -9,8 +9,8 @@ const name = z.string().min(1).max(200);
 
 /** Each process of a trainer makes an incarnation of its own. */
 export const Holder = z.object({
-  name: name.describe('of the trainer, the same after it was restarted'),
-  incarnation: name.describe('of its process: made anew at each start'),
+  name: name.describe('name of the trainer, the same after a restart'),
+  incarnation: name.describe('id of its process, made anew at each start'),
 });
 export type Holder = z.infer<typeof Holder>;
 
@@ -81,10 +81,10 @@ const manner = {
   probe: Probe.nullable()
     .default(null)
     .describe(
-      "the trainer's own logprobs of a prompt. A replica with other ones has other weights, and does not serve",
+      "the trainer's own logprobs of a prompt. A replica with other logprobs does not serve",
     ),
   pause_limit: Duration.default('10m').describe(
-    'how long a pause may take; then streams are cut and the engine is resumed',
+    'longest time of a pause. Then streams are cut and the engine is resumed',
   ),
 };
 
@@ -105,31 +105,29 @@ const TakeOver = z
 
 export const Publish = z.strictObject({
   version: version.describe(
-    'above all earlier ones; the same again, with the same weights, completes what is missing',
+    'number above all earlier ones. The same again, with the same weights, completes what is missing',
   ),
   ...manner,
   holder: Holder.nullable()
     .default(null)
-    .describe('who brings the weights; null is refused while somebody holds the service'),
+    .describe('trainer that brings the weights; null is refused while a trainer holds the service'),
   take_over: TakeOver,
   mode: PauseMode.default('keep').describe(
     'streams: `keep` freezes them, `abort` cuts them, `wait` drains them for `drain_limit` and then cuts',
   ),
-  drain_limit: Duration.default('1m').describe('of mode `wait`'),
+  drain_limit: Duration.default('1m').describe('longest wait of mode `wait`'),
   order: z
     .enum(['all', 'rolling'])
     .default('all')
     .describe('all replicas at once, or `rolling`: at most `max_unavailable` at a time'),
-  max_unavailable: z.int().positive().default(1).describe('of order `rolling`'),
+  max_unavailable: z.int().positive().default(1).describe('replicas at a time of order `rolling`'),
   quorum: some.describe('how many replicas must have it; null: all that are not away'),
   keep_adapters: z
     .int()
     .positive()
     .max(64)
     .default(2)
-    .describe(
-      'how many of the last versions streams may go on under, if it is an adapter; engines hold one more',
-    ),
+    .describe('of adapters: how many of the last versions may have streams. Engines hold one more'),
 });
 export type Publish = z.infer<typeof Publish>;
 
@@ -141,13 +139,17 @@ export const Begin = z.strictObject({
   version: version
     .nullable()
     .default(null)
-    .describe('above all that an engine has served; null: the next one, as the answer says'),
-  holder: Holder.describe('who sends the weights'),
+    .describe(
+      'number above all that an engine has served; null: the next one, which the answer names',
+    ),
+  holder: Holder.describe('trainer that sends the weights'),
   take_over: TakeOver,
   checkpoint: file
     .nullable()
     .default(null)
-    .describe('files with the same weights, which each engine can read: what repairs an engine'),
+    .describe(
+      'files with the same weights, which each engine can read. They repair an engine that lost its weights',
+    ),
   only: z
     .array(file)
     .min(1)
@@ -176,7 +178,11 @@ export const Begin = z.strictObject({
     .describe(
       "`agree`: the logprobs of fixed ids change, and are the same on all engines; or the trainer's own ones; null: none",
     ),
-  tolerance: z.number().positive().default(0.05).describe('of probe `agree`, for each logprob'),
+  tolerance: z
+    .number()
+    .positive()
+    .default(0.05)
+    .describe('largest difference of one logprob, for probe `agree`'),
   same: z.boolean().default(false).describe('the weights may be those that an engine already has'),
   pause_limit: Duration.default('10m').describe('the longest pause, whatever `alive` says'),
   stall_limit: Duration.default('2m').describe('the longest silence, before a repair may begin'),

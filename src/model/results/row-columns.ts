@@ -25,20 +25,20 @@ import {
 
 /** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
 export const Row = z.looseObject({
-  task_name: z.string().describe("the sample's: a key of `environments` in temporal.yaml"),
+  task_name: z.string().describe('task of the sample: a key of `environments` in temporal.yaml'),
   idx: z
     .unknown()
     .describe(
-      "the sample's own, else its `row`. Under `nemo-rl` and `nemo-rl-async` always the `row`; under `nemo-rl-sync` only the sample's own",
+      "`idx` of the sample, else its `row`. Under `nemo-rl` and `nemo-rl-async` always the `row`; under `nemo-rl-sync` only the sample's",
     )
     .optional(),
   loss_multiplier: LossMultiplier.optional().describe(
-    "the sample's value (0 to 1,000,000), or 1; NeMo RL's semantics add no column, which also means 1. With 0, do not train on the row; `overlong: mask` sets it for truncated rollouts, and `mask_sample` for an agent's",
+    "factor of the row's loss (0 to 1,000,000), from the sample; absent: 1. With 0, do not train on the row: `overlong: mask` sets it for truncated rollouts, and `mask_sample` for an agent's",
   ),
   stop_strings: z
     .array(z.string())
     .nullish()
-    .describe("the sample's own. Under `nemo-rl-sync`: those in force at the end"),
+    .describe('those of the sample. Under `nemo-rl-sync`: those in force at the end'),
   schema_version: z.literal(1).describe('the version of this format'),
   rollout_id: z
     .string()
@@ -47,11 +47,11 @@ export const Row = z.looseObject({
   row: z
     .int()
     .describe(
-      'the place of its sample in the input, from 0; in a stream the number of its group. Rollouts of one row are a group: they share a baseline',
+      'place of the sample in the input, from 0; in a stream the number of the group. Rollouts of one row are a group, and share a baseline',
     ),
   repeat: z
     .int()
-    .describe('its place in the group, from 0. Replacements are numbered from `num_repeats` on'),
+    .describe('place in the group, from 0. Replacements are numbered from `num_repeats` on'),
   replaces: z
     .int()
     .exactOptional()
@@ -63,18 +63,18 @@ export const Row = z.looseObject({
   message_log: z
     .array(RowMessage)
     .describe(
-      'the prompt, then generation and observation of each turn. The concatenated `token_ids` are exactly what the engine was sent and what it sampled; nothing is rendered or encoded again',
+      'the prompt, then generation and observation of each turn. The joined `token_ids` are exactly the ids that the engine got and sampled',
     ),
   extra_env_info: foreignObject().describe(
-    "the environment's state; it began as the sample's. The state that an ending turn returns is dropped",
+    "last state of the environment, which began as the sample's. The state that an ending turn returns is dropped",
   ),
-  prompt_tokens: z.int().describe('how many ids precede the first generated one'),
+  prompt_tokens: z.int().describe('number of ids before the first generated one'),
   total_reward: z
     .number()
-    .describe('the sum of the rewards of whole turns. In failures.jsonl often 0, and no reward'),
+    .describe('sum of the rewards of whole turns. In failures.jsonl it is often 0, and no reward'),
   rewards: z
     .record(z.string(), z.number())
-    .describe('that sum by component, where the environment names components; else `{}`'),
+    .describe('sum by component, if the environment names components; else `{}`'),
   turn_rewards: z.array(z.number()).describe('the reward of each whole turn'),
   finish_reasons: finishReasons,
   stop_reason: z
@@ -82,11 +82,11 @@ export const Row = z.looseObject({
     .describe(
       'what ended it. `terminated`: the environment. `truncated`: a length limit. `max_turns`: `max_rollout_turns`. Only these three are valid rollouts; the others are in failures.jsonl. `timeout`: `rollout_timeout` passed. `stopped`: signal `stop`, or a group that had enough. `cancelled`: a cancellation, or it never started. `failed`: a fault, or `overlong: drop`',
     ),
-  terminated: z.boolean().describe('the environment ended it; an agent answered'),
+  terminated: z.boolean().describe('the environment, or the end of an agent, ended it'),
   truncated: z
     .boolean()
     .describe(
-      'a limit cut it (`max_new_tokens`, `max_seq_len`, or a limit of the environment). It may be terminated, too, because an environment may grade a truncated turn',
+      'a limit cut it (`max_new_tokens`, `max_seq_len`, or one of the environment). It may be `terminated`, too: an environment may grade a cut turn',
     ),
   max_turns_reached: z
     .boolean()
@@ -106,79 +106,74 @@ export const Row = z.looseObject({
   version_source: z
     .enum(['engine', 'record', 'none'])
     .describe(
-      "where these versions come from, for the least certain token. `engine`: it named the weights of each token, or was asked. `record`: the policy's record. `none`: at least one is null",
+      "source of the versions, for the least certain token. `engine`: the engine named them. `record`: the policy's record. `none`: at least one is null",
     ),
   segments: requestRuns,
   attempts: z
     .int()
-    .describe(
-      'executions that played it: 1 for an undisturbed rollout, and one more for each resumption',
-    ),
+    .describe('executions that played it: 1, and one more for each time that it was resumed'),
   restarted_turns: z
     .array(z.int())
     .describe(
-      'turns that were cut and sampled again from their beginning, because the settings allow no continuation or the weights changed',
+      'turns that were cut and started over, because the settings or changed weights allow no continuation',
     ),
   logprobs_mode: z
     .enum(LOGPROBS_MODES)
     .nullable()
     .describe(
-      'the distribution of all its logprobs: `processed`, `raw`, or `unknown` (also if replicas differ); null: it has none',
+      'distribution of all its logprobs. `unknown` also if replicas differ; null: it has none',
     ),
   timing: Timing.describe('seconds'),
   extracted_answer: z
     .string()
     .exactOptional()
     .describe("the last answer that the environment extracted from the policy's text"),
-  agent_result: z
-    .unknown()
-    .exactOptional()
-    .describe('of a rollout that an agent of NeMo Gym played: its last answer'),
+  agent_result: z.unknown().exactOptional().describe('of an agent of NeMo Gym: its last answer'),
   untokenized: z
     .string()
     .exactOptional()
-    .describe('of such a rollout without tokens: why `message_log` is empty'),
+    .describe('of an agent of NeMo Gym, without tokens: why `message_log` is empty'),
   reward_shaping: Shaping.exactOptional().describe(
-    'of such a rollout whose environment has `effort_levels` or `reward_penalties`: what they made of its reward',
+    'with `effort_levels` or `reward_penalties` of kind `gym_agent`: how they changed the reward',
   ),
   sequences: z
     .array(RowSequence)
     .exactOptional()
     .describe(
-      "of a rollout whose agent asked for answers: its sequences but the main one, which is the row's `message_log`. Each sampled token is in exactly one",
+      "of an agent: its sequences beside the main one, which is the row's `message_log`. Each sampled token is in exactly one",
     ),
-  calls: z.int().exactOptional().describe('of such a rollout: how often its agent asked'),
-  lives: z.int().exactOptional().describe('of such a rollout: how often its agent was started'),
+  calls: z.int().exactOptional().describe('of an agent: how many calls it made'),
+  lives: z.int().exactOptional().describe('of an agent: how often it was started'),
   unanswered: z
     .int()
     .exactOptional()
-    .describe('of such a rollout: calls whose answer the agent never got whole'),
+    .describe('of an agent: calls whose answer it never got whole'),
   malformed_calls: z
     .int()
     .exactOptional()
-    .describe('of such a rollout: tool calls in answers that do not parse, and stayed text'),
+    .describe('of an agent: tool calls that do not parse, and stayed text'),
   structured_calls: z
     .int()
     .exactOptional()
     .describe(
-      'of such a rollout: calls whose answer follows a structure that the agent asked for (`response_format`); absent: none',
+      'of an agent: calls with a structure that it asked for (`response_format`); absent: none',
     ),
   resampled: z
     .int()
     .exactOptional()
-    .describe('of such a rollout: calls that asked for another answer to the same'),
+    .describe('of an agent: calls that asked for another answer to the same'),
   program_end: ProgramEnd.exactOptional().describe(
-    'of such a rollout: how its program ended the last time, and what it left',
+    'of an agent: how its program ended the last time, and what it left',
   ),
   all_tokens: AllTokens.exactOptional().describe(
-    'of such a rollout: tokens of all its sequences. The other counts of a row are those of the main one',
+    'of an agent: tokens of all its sequences. The other counts of a row are those of the main one',
   ),
   over_span: overSpan,
-  failure: Failure.exactOptional().describe('in failures.jsonl: why it is no row to train on'),
+  failure: Failure.exactOptional().describe('in failures.jsonl: why the rollout failed'),
   sample_row: z
     .int()
     .exactOptional()
-    .describe("in a stream: the place of the group's sample in the input"),
+    .describe("in a stream: place of the group's sample in the input"),
   epoch: z.int().exactOptional().describe('in a stream: how often all samples were played before'),
   step: z.int().exactOptional().describe('in a stream: the step that delivers it'),
   token_lag: z
@@ -186,7 +181,7 @@ export const Row = z.looseObject({
     .nullable()
     .exactOptional()
     .describe(
-      'in a stream: how many versions its oldest token is behind the weights that train on it; null: nobody knows',
+      'in a stream: how many versions its oldest token is behind the weights that train on it; null: unknown',
     ),
   masked: masked,
 });

@@ -16,7 +16,7 @@ const Run = z.object({
     .describe(
       'the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and observations; in `sequences`, over those of its `message_log`',
     ),
-  end: z.int().describe('the one behind the last'),
+  end: z.int().describe('index after the last one'),
 });
 
 /** Offsets count the ids of its sequence from 0. */
@@ -26,7 +26,7 @@ const IdRun = z.object({
     .describe(
       'the first of these ids. They are counted from 0 over all of `message_log`, prompt and observations included; in `sequences`, the `fork` ids before it, too',
     ),
-  end: z.int().describe('the one behind the last'),
+  end: z.int().describe('index after the last one'),
 });
 
 const VersionLabel = z
@@ -35,11 +35,9 @@ const VersionLabel = z
   .describe('the label of the weights (a number as text, for a published version), or null');
 
 const REQUEST = {
-  turn: z
-    .int()
-    .describe('its turn, from 0; where an agent asks for answers, the number of the call'),
+  turn: z.int().describe('turn, from 0; of an agent, the number of the call'),
   replica: z.string().describe('base URL of the replica'),
-  request_id: z.string().describe("the request, as in the engine's log"),
+  request_id: z.string().describe("id of the request, as in the engine's log"),
 };
 
 export const RowMessage = z.strictObject({
@@ -47,20 +45,20 @@ export const RowMessage = z.strictObject({
     .string()
     .describe('`system`, `user`, `assistant`, or another role of the sample or the environment'),
   content: Content.describe(
-    'its text, or the parts of a message with images. `""` for an agent, whose text is in `agent_result`',
+    'the text, or the parts of a message with images. `""` for an agent of NeMo Gym, whose text is in `agent_result`',
   ),
-  token_ids: z.array(TokenId).describe('its ids, as they were sent to the engine or sampled'),
+  token_ids: z.array(TokenId).describe('ids of the message, as the engine got or sampled them'),
   generation_logprobs: z
     .array(z.number())
     .optional()
     .describe(
-      'one per id of a sampled message. Observations have none. Prompt messages may have some from the sample; they are no actions of this policy',
+      'logprob of each id of a sampled message. Observations have none. Prompt messages may have some from the sample: do not train on them',
     ),
   prompt_logprobs: z
     .array(z.number().nullable())
     .exactOptional()
     .describe(
-      "with `prompt_logprobs`, on the prompt's messages: the model's own logprob of each id when the rollout began; null for the first id of all",
+      "with `prompt_logprobs`, in messages of the prompt: the model's logprob of each id when the rollout began; null for the very first id",
     ),
   generation_top_logprobs: z
     .array(z.array(z.tuple([TokenId, z.number()])))
@@ -72,17 +70,19 @@ export const RowMessage = z.strictObject({
     .array(PlacedPicture)
     .exactOptional()
     .describe(
-      'which of its ids stand for pictures, in their order; the engine has made them of each. A picture that `max_seq_len` cuts has no ids',
+      'runs of ids that the engine made of pictures, in their order. A picture that `max_seq_len` cuts has none',
     ),
   sampled: z
     .literal(true)
     .exactOptional()
-    .describe('in place of logprobs with `include_logprobs: false`: the policy sampled it'),
+    .describe(
+      'the policy sampled this message. It replaces logprobs with `include_logprobs: false`',
+    ),
   partial: z
     .literal(true)
     .exactOptional()
     .describe(
-      'in failures.jsonl, on the last message: no environment has answered it. Where an agent asks for answers: this one was never finished',
+      'in failures.jsonl, in the last message: no environment has answered it. Of an agent: the answer was never finished',
     ),
   ...CallMessage.pick({ reasoning: true, tool_calls: true, tool_call_id: true, is_error: true })
     .shape,
@@ -107,14 +107,14 @@ export type Timing = z.infer<typeof Timing>;
 export const trainMask = z
   .array(IdRun)
   .describe(
-    'which ids to train on: runs over the ids of `message_log`, in order and not adjacent. It has what the policy sampled, without `masked`; it is `[]` for a failure (whatever its `loss_multiplier`), where `loss_multiplier` is 0, and for a sequence of an agent that does not train. Rows of releases before it lack it',
+    "ids to train on: runs over the ids of `message_log`, in order and not adjacent. They are the sampled ids without `masked`. `[]` for a failure, for a `loss_multiplier` of 0, and for an agent's sequence that does not train",
   );
 export const versionRuns = z
   .array(Run.extend({ version: VersionLabel }))
-  .describe('which weights sampled which tokens: runs over the generated tokens');
+  .describe('weights that sampled each token: runs over the generated tokens');
 export const requestRuns = z
   .array(Run.extend(REQUEST))
-  .describe('which replica and request sampled which tokens: runs over the generated tokens');
+  .describe('replica and request that sampled each token: runs over the generated tokens');
 export const masked = z
   .array(Run)
   .exactOptional()
@@ -125,36 +125,39 @@ export const overSpan = z
   .literal(true)
   .exactOptional()
   .describe(
-    'an answer has tokens of more versions than `max_version_span`, because the agent had read its beginning',
+    'an answer has tokens of more versions than `max_version_span`: the agent had read its beginning',
   );
 export const finishReasons = z
   .array(Finish.shape.finish_reason)
   .describe(
-    'how the engine ended each whole turn: by itself or at a stop string or stop token (`stop`), or at `max_new_tokens` or `max_seq_len` (`length`)',
+    'why the engine ended each whole turn. `stop`: an end, a stop string or a stop token. `length`: `max_new_tokens` or `max_seq_len`',
   );
 
 /** What a path of an agent's calls has beyond those before it. */
 export const RowSequence = z.strictObject({
-  sequence: z.int().positive().describe('its number; 0 is the main one, which the row itself is'),
+  sequence: z
+    .int()
+    .positive()
+    .describe('number of the sequence. The main one, 0, is the row itself'),
   parent: z
     .int()
     .nullable()
-    .describe('the sequence whose first ids it begins with, by number; null: none'),
-  fork: z.int().describe('how many of them. They train in no other sequence than their own'),
+    .describe('number of the sequence with whose ids it begins; null: none'),
+  fork: z.int().describe('how many ids it takes from `parent`. They do not train again here'),
   cause: z
     .enum(CAUSES)
     .describe(
-      "why it begins. `separate`: another system message, or other tools. `edited`, `shortened`: the agent changed the conversation. `resampled`: it asked the same again. `diverged`: an agent that was started again asked something new. `template`: the chat template renders earlier messages otherwise. `first`: it is the rollout's first",
+      "why the sequence begins. `separate`: another system message, or other tools. `edited`, `shortened`: the agent changed the conversation. `resampled`: it asked the same again. `diverged`: an agent that was started again asked something new. `template`: the chat template renders earlier messages otherwise. `first`: it is the rollout's first",
     ),
-  train: z.boolean().describe('whether it trains'),
+  train: z.boolean().describe('whether the sequence trains'),
   why: z
     .enum(UNTRAINED)
     .exactOptional()
     .describe(
-      'why it does not. `abandoned`: the last life of the agent never asked for it. `unread`: the agent never got the whole answer. `resampled`: it went on from another answer to the same (`train_resampled`). `separate`: `train_separate` leaves it out',
+      'why the sequence does not train. `abandoned`: the last life of the agent never asked for it. `unread`: the agent never got the whole answer. `resampled`: it went on from another answer to the same (`train_resampled`). `separate`: `train_separate` leaves it out',
     ),
   calls: z.array(z.int()).describe('the calls whose answers it has, by number'),
-  message_log: z.array(RowMessage).describe('what it has behind these ids'),
+  message_log: z.array(RowMessage).describe('messages after these ids'),
   assistant_tokens: z.int().describe('tokens that the policy sampled in it'),
   finish_reasons: finishReasons,
   train_mask: trainMask,
@@ -168,14 +171,14 @@ export const AllTokens = z.strictObject({
   sampled: z
     .int()
     .describe('tokens that the policy sampled in all sequences, the main one included'),
-  trained: z.int().describe('those of them that train'),
+  trained: z.int().describe('sampled tokens that train'),
   sequences: z.int().describe('how many sequences, the main one included'),
 });
 
 export const ProgramEnd = z.strictObject({
-  code: z.int().nullable().describe('its exit code; null: a signal ended it'),
-  signal: z.string().nullable().describe('that signal, or null'),
+  code: z.int().nullable().describe('exit code; null: a signal ended it'),
+  signal: z.string().nullable().describe('the signal that ended it, or null'),
   tail: z.string().describe('the last 2 kB of what it printed'),
-  submission: z.string().nullable().describe('what it handed in, or null'),
-  metadata: foreignObject().nullable().describe('what it returned as `metadata`, or null'),
+  submission: z.string().nullable().describe('its submission, or null'),
+  metadata: foreignObject().nullable().describe('the `metadata` that it returned, or null'),
 });

@@ -50,22 +50,20 @@ const streamSettings = {
     .default(null)
     .describe('how often all samples are played; null: without end'),
   shuffle: z.boolean().default(true).describe('each epoch has its own order of the samples'),
-  seed: z.int().default(0).describe('of that order'),
+  seed: z.int().default(0).describe('seed of the order'),
   keep_steps: z
     .int()
     .positive()
     .nullable()
     .default(null)
-    .describe(
-      'how many delivered steps are kept: as many as a trainer has in hand, with those that it asks for ahead; null: all, until `forget`',
-    ),
+    .describe('how many delivered steps are kept; null: all, until `forget`'),
 };
 
 export const StreamRequest = z
   .strictObject({
     ...groupSettings,
     policy_version: groupSettings.policy_version.describe(
-      'null: the weights of a stream change, so no version can be expected',
+      'always null: the weights of a stream change',
     ),
     ...streamSettings,
   })
