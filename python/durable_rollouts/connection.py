@@ -344,8 +344,8 @@ async def _check_task(client: TemporalClient, described: WorkflowExecutionDescri
         if event.HasField("workflow_task_failed_event_attributes"):
             why = event.workflow_task_failed_event_attributes.failure.message
     raise RolloutFault(
-        f"the workflow task of {described.id} fails ({attempts} tries): {why}; a repaired worker continues it; or "
-        "temporal workflow terminate ends it, and its id started again continues from the store",
+        f"the workflow task of {described.id} fails ({attempts} tries): {why}. A repaired worker continues it. Or end it "
+        "(temporal workflow terminate) and start its id again, which continues from the store",
         "WorkflowTaskFails",
     )
 

@@ -94,7 +94,7 @@ export function finalFailure(failure: unknown, bug: Bug | null): unknown {
   if (bug === null || bug.times < MOST_TIMES) return failure;
   const at = bug.text.indexOf(': ');
   const [type, said] = [bug.text.slice(0, at), bug.text.slice(at + 2)];
-  const message = `${said} (the same in ${bug.times} attempts: a bug of this program; please report it with the worker's log, and start the id again once it is mended)`;
+  const message = `${said} (the same in ${bug.times} attempts, so it is a bug of this program. Please report it with the worker's log, and start the id again with a repaired version)`;
   const final = ApplicationFailure.create({ type, message, nonRetryable: true });
   if (failure instanceof Error && failure.stack !== undefined) final.stack = failure.stack;
   return final;

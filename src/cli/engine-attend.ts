@@ -41,7 +41,7 @@ export async function attend(
   if (answers !== null) {
     await close();
     throw new Error(
-      `${joins.url}: another process has this address (it ${answers}), so nothing was started: end it, such as an engine whose attend was killed, or give this one an address of its own`,
+      `${joins.url}: another process has this address (it ${answers}), so nothing was started. End that process, such as an engine whose attend was killed, or use another address`,
     );
   }
   const instance = joins.instance ?? randomUUID().slice(0, 8);

@@ -175,7 +175,7 @@ export async function showStatus(policy: PolicyClient, service: string): Promise
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     console.log(
-      `${service}: no policy workflow runs on this server: nothing has been published, or Temporal's database was lost (the record in the store stays in force; the engines are those of temporal.yaml and of that record)`,
+      `${service}: no policy workflow runs on this server. Nothing was published, or Temporal's database was lost: then the record in the store stays in force`,
     );
   }
 }

@@ -374,7 +374,7 @@ export function parseLine(text: string): JournalLine | null {
   const which = kind === 'run' ? 'an earlier' : 'a later';
   throw new Fault({
     type: 'StoreFault',
-    message: `a line of a journal: expected a kind that this version knows, got ${preview(kind)}: ${which} version wrote it, so play or read it with that one`,
+    message: `a line of a journal: expected a kind that this version knows, got ${preview(kind)}: ${which} version wrote it, so use that one`,
   });
 }
 

@@ -254,7 +254,7 @@ export async function whyNoSpace(error: unknown): Promise<string | null> {
   const inodes = await statfs(path.dirname(file)).then(inodesOf, () => Infinity);
   return inodes > 0
     ? null
-    : `all inodes of the file system are used (df -i ${path.dirname(file)}), so no file can be made, however much room is left`;
+    : `all inodes of the file system are used (df -i ${path.dirname(file)}), so no file can be made`;
 }
 
 /** A database needs room for more than a line. */

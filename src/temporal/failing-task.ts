@@ -70,7 +70,7 @@ export async function whyTaskFails(
   const id = execution.workflowId ?? '';
   if (attempts === null) return wasLost(events) ? lostText(id, events) : null;
   const why = reasonIn(events).slice(0, MOST_OF_REASON);
-  return `the workflow task of ${id} fails (${attempts} tries): ${why}; a repaired worker continues it; or temporal workflow terminate ends it, and its id started again continues from the store`;
+  return `the workflow task of ${id} fails (${attempts} tries): ${why}. A repaired worker continues it. Or end it (temporal workflow terminate) and start its id again, which continues from the store`;
 }
 
 /** temporal.api.enums.v1.PendingWorkflowTaskState, which none of the SDK's packages exports by name. */

@@ -64,7 +64,7 @@ export async function tryBucket(settings: OutputSettings): Promise<void> {
     await bucket.remove(key);
     if (isSecond || text !== 'first')
       throw new Error(
-        'expected the second put of an object to be refused, got it accepted: the store ignores If-None-Match, so two attempts could mix their results; use a store that has conditional writes',
+        'expected the second put of an object to be refused, got it accepted. The store ignores If-None-Match, so attempts could mix their results: use a store with conditional writes',
       );
     if (!keys.includes(key)) throw new Error('expected the new object in the list, got none');
   } finally {

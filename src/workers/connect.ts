@@ -66,7 +66,7 @@ export function keepConnection(
   return keepLooking(look, {
     every_ms,
     failed: (error) => {
-      log.warn(`what has changed in certificates or keys is not used: ${describeError(error)}`);
+      log.warn(`changed certificates or keys are not used: ${describeError(error)}`);
     },
   });
 }

@@ -42,7 +42,9 @@ const AllowSettings = z.union([
       .superRefine((text, context) => {
         checked(cidrProblem(text), context);
       })
-      .describe('a range of addresses, such as 10.1.0.0/16. Names that resolve into it are allowed, too'),
+      .describe(
+        'a range of addresses, such as 10.1.0.0/16. Names that resolve into it are allowed, too',
+      ),
     ports: Ports,
   }),
   z.strictObject({

@@ -21,7 +21,7 @@ export function sharedEngines(
     const owner = owners.get(placeOf(url)) ?? service;
     owners.set(placeOf(url), owner);
     if (owner === service) return [];
-    const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may play several models: name them in the requests (generation.model)`;
+    const message = `expected an engine that no other service has, got ${url} of generation.${owner}; one service may serve several models: name them in requests (generation.model)`;
     return [{ path: ['generation', service, 'base_urls', i], message }];
   };
   return Object.entries(services).flatMap(([service, { base_urls }]) =>

@@ -133,7 +133,7 @@ export async function lookAtAttributes(
 /** What rollouts are played without, and how to have it after all. */
 export function withoutText(attributes: readonly SearchAttribute[], namespace: string): string {
   const names = attributes.map(({ name, type }) => `${name} (${CLI_TYPE[type]})`).join(', ');
-  return `namespace ${namespace} has no room for search attributes ${names}: lists cannot be filtered by them; to have them, free a slot of the type or use another namespace, and restart the workers`;
+  return `namespace ${namespace} has no room for search attributes ${names}, so lists cannot be filtered by them. Remove another attribute of the type, or use another namespace; then restart the workers`;
 }
 
 function refused(

@@ -86,7 +86,7 @@ export function keepUnstuck(
   return keepLooking(() => endStuck(workflows, { log, attributes, now_ms: commonMs() }), {
     every_ms: LOOK_MS,
     failed: (error) => {
-      log.debug(`workflows whose tasks fail are not known: ${describeError(error)}`);
+      log.debug(`cannot find workflows with failing tasks: ${describeError(error)}`);
     },
   });
 }

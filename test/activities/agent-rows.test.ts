@@ -93,7 +93,7 @@ describe('a batch whose agents are sent its sampling', () => {
     assert.equal(await planned(t, { generation: { temperature: 0.5 } }), 'ok');
     assert.match(
       await planned(t, { generation: { top_k: 5, stop_strings: ['x'] } }),
-      /generation\.top_k: expected the default, since environment task stamps rows .*generation\.stop_strings: expected the default/s,
+      /generation\.top_k: expected the default, since environment task sends it in rows .*generation\.stop_strings: expected the default/s,
     );
   });
 

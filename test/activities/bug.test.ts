@@ -43,7 +43,7 @@ describe('an error of our own code', () => {
     assert.equal(last.type, 'RangeError');
     assert.match(
       last.message,
-      /^Maximum call stack size exceeded \(the same in 3 attempts: a bug of this program; please report it/,
+      /^Maximum call stack size exceeded \(the same in 3 attempts, so it is a bug of this program\. Please report it/,
     );
     assert.match(last.stack ?? '', /bug\.test\.ts/);
     const [{ service, message } = assert.fail()] = told.map((one) => one ?? undefined);

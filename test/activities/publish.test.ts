@@ -102,7 +102,7 @@ describe('refused before anything is touched', () => {
     const { message } = await bench.failure('takeOrder', publish(1, { cache: 'keep' }));
     assert.match(
       message,
-      /cache: expected "reset" for http:\/\/a\/v1, whose cache is quantised \(fp8_e5m2\)/,
+      /cache: expected "reset" for http:\/\/a\/v1, got "keep": its cache is quantised \(fp8_e5m2\)/,
     );
     assert.equal(await records.latest(), null);
     await bench.result('takeOrder', publish(1));

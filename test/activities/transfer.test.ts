@@ -165,7 +165,7 @@ describe('engines whose weights a trainer sends', () => {
       'with a quantised cache that is to be kept',
       { cache_dtype: 'fp8' },
       { cache: 'keep' },
-      /cache: expected "reset" for http:\/\/b\/v1, whose cache is quantised \(fp8\)/,
+      /cache: expected "reset" for http:\/\/b\/v1, got "keep": its cache is quantised \(fp8\)/,
     ],
     ['with a quantised cache that is emptied', { cache_dtype: 'fp8' }, {}, null],
     ['with a plain cache that is to be kept', { cache_dtype: 'auto' }, { cache: 'keep' }, null],
@@ -206,10 +206,7 @@ describe('an engine that hangs in a transfer', () => {
     const { state, needs, paused_until, fault } = await entry(B);
     assert.deepEqual([state, needs], ['unknown', 'load']);
     assert.ok(paused_until !== null);
-    assert.match(
-      fault ?? '',
-      /it waits inside a transfer and answers nothing.*restart its process/,
-    );
+    assert.match(fault ?? '', /it hangs inside a transfer.*restart its process/);
   });
 
   test('is freed once it answers, and stays cut off where there are no files', async (t) => {

@@ -57,7 +57,7 @@ describe('a workflow whose task fails', { concurrency: 4 }, () => {
     assert.deepEqual([look.closed, look.progress], [false, null]);
     assert.match(
       look.trouble ?? '',
-      /^the workflow task of b fails \(\d tries\): TypeError: (once|again); a repaired worker continues it; or temporal workflow terminate ends it, and its id started again continues from the store$/,
+      /^the workflow task of b fails \(\d tries\): TypeError: (once|again)\. A repaired worker continues it\. Or end it \(temporal workflow terminate\) and start its id again, which continues from the store$/,
     );
   });
 

@@ -285,7 +285,7 @@ describe('what is around a program fails', () => {
     [
       'a program that is not installed',
       { command: ['no-such-agent'] },
-      /^EnvironmentUnavailable: environments\..*\.run\.command: expected a program on PATH, named no-such-agent, there is none on this host/,
+      /^EnvironmentUnavailable: environments\..*\.run\.command: expected a program on PATH, named no-such-agent, which is not on this host/,
     ],
     [
       'a submit that is not installed',
@@ -342,7 +342,7 @@ describe('what is around a program fails', () => {
     const program = await programOf(t, { command: ['mini'], env: { PATH: '/nowhere' } });
     await assert.rejects(program.health(signal), {
       message:
-        /named mini, there is none .*: install it \(pip install mini-swe-agent, into a folder/,
+        /named mini, which is not .*: install it \(pip install mini-swe-agent, into a folder/,
     });
   });
 

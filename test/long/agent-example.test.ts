@@ -75,7 +75,7 @@ describe('the example of agents', { skip: withoutSandbox }, () => {
     assert.notEqual(code, 0);
     assert.match(
       said,
-      /environments\.mini\.run\.command: expected a program on PATH, named mini, there is none on this host .*install it \(pip install mini-swe-agent, /,
+      /environments\.mini\.run\.command: expected a program on PATH, named mini, which is not on this host .*install it \(pip install mini-swe-agent, /,
     );
   });
 

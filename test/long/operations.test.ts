@@ -89,7 +89,7 @@ describe('in the hands of an operator', { concurrency: 4 }, () => {
     const { handle, outcome } = await startBatch(bed.batch('half', HALF), request);
     const waiting = await eventually('waiting', async () => (await progressOf(handle))?.waiting);
     assert.equal(waiting.service, `a worker of task queue ${HALF}-generation`);
-    assert.match(waiting.message, /none polls it; start one/);
+    assert.match(waiting.message, /no worker polls it: start one/);
     const { failures } = await outcome();
     assert.deepEqual(
       failures.map(({ stop_reason }) => stop_reason),
@@ -123,10 +123,10 @@ describe('in the hands of an operator', { concurrency: 4 }, () => {
     }
     const answer = await asked;
     assert.ok(!answer.ready);
-    assert.match(answer.why, new RegExp(`; waits for ${service}: none polls it`));
+    assert.match(answer.why, new RegExp(`; waits for ${service}: no worker polls it`));
 
     const at = ['--config', path.join(bed.directory, `${HALF}.yaml`)];
-    const said = new RegExp(`waiting for ${service}: none polls it; start one`);
+    const said = new RegExp(`waiting for ${service}: no worker polls it: start one`);
     // It asks for what they wait for, and leaves that out where no answer comes in time.
     for (const id of ['half-alone', 'half-stream', 'half-stream/0-0'])
       await eventually(`show ${id} to say it`, async () => {

@@ -44,7 +44,7 @@ describe('without a temporal.yaml', () => {
     const { code, output } = await run(['policy', 'status']);
     assert.match(
       output,
-      /^default: no policy workflow runs on this server: nothing has been published, or .*lost/,
+      /^default: no policy workflow runs on this server\. Nothing was published, or .*lost/,
     );
     assert.equal(code, 0);
   });

@@ -332,7 +332,7 @@ describe('the row of a rollout that an agent of NeMo Gym played', () => {
   test('says why it has no tokens', () => {
     const { message_log, train_mask, untokenized } = rowOf(fold(...gymLife(a), worth(1), a.end()));
     assert.deepEqual([message_log, train_mask], [[], []]);
-    assert.match(untokenized ?? '', /^expected calls of its agent .*, got none: its own model/);
+    assert.match(untokenized ?? '', /^expected calls of the agent .*, got none: its own model/);
   });
 
   test('that failed has what the agent said last, and no reward', () => {

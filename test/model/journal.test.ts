@@ -40,7 +40,7 @@ describe('parseLine', () => {
     assert.throws(() => parseLine(JSON.stringify({ ...a.claim(), kind: 'compaction' })), {
       type: 'StoreFault',
       message:
-        'a line of a journal: expected a kind that this version knows, got "compaction": a later version wrote it, so play or read it with that one',
+        'a line of a journal: expected a kind that this version knows, got "compaction": a later version wrote it, so use that one',
     });
   });
 

@@ -49,7 +49,7 @@ describe('an answer with mask_sample', () => {
     assert.deepEqual([row.message_log, row.loss_multiplier], [[], 0]);
     assert.match(
       row.untokenized ?? '',
-      /^expected calls of its agent that this policy answered, got none/,
+      /^expected calls of the agent that this policy answered, got none/,
     );
   });
 

@@ -52,7 +52,7 @@ describe('a bucket for results', { skip: noS3 }, () => {
     s3.disturb(() => 'ignore the condition');
     const { state, what } = (await checked(bucket)) ?? {};
     assert.equal(state, 'broken');
-    assert.match(what ?? '', /got it accepted: the store ignores If-None-Match/);
+    assert.match(what ?? '', /got it accepted\. The store ignores If-None-Match/);
   });
 
   test('that is missing is broken, with its name', async () => {

@@ -168,7 +168,7 @@ describe('a check of a deployment', { concurrency: 8 }, () => {
     const findings = await ofEngine(t, { url: other.url });
     const broken = findings.filter(({ state }) => state === 'broken');
     assert.equal(broken.length, 1, states(findings).join('\n'));
-    assert.match(broken[0]?.remedy ?? '', /needs? an engine that takes token ids.*vLLM/);
+    assert.match(broken[0]?.remedy ?? '', /use vLLM .* an engine that takes token ids/);
   });
 
   test('says that a server of files is no engine, and names its URL once', async (t) => {
@@ -185,7 +185,7 @@ describe('a check of a deployment', { concurrency: 8 }, () => {
       t.after(() => other.close());
       const findings = await ofEngine(t, { url: other.url });
       assert.deepEqual(states(findings), [said]);
-      assert.match(findings[0]?.remedy ?? '', /^something answers there, but no vLLM/);
+      assert.match(findings[0]?.remedy ?? '', /^something answers there, and not vLLM/);
     }
   });
 

@@ -75,9 +75,7 @@ describe('a check of a server that is no vLLM', { concurrency: 8 }, () => {
       assert.equal(broken.length, 1, JSON.stringify(findings));
       assert.match(
         broken[0]?.remedy ?? '',
-        new RegExp(
-          `^(this is ${name}: rollouts need|${name} answers there, but no vLLM: start one)`,
-        ),
+        new RegExp(`^(this is ${name}: use vLLM|${name} answers there, and not vLLM: start vLLM)`),
       );
     });
 
@@ -93,7 +91,7 @@ describe('a check of a server that is no vLLM', { concurrency: 8 }, () => {
       only.what,
       /^GET \/health: expected no error, got status 200 and "Unexpected endpoint/,
     );
-    assert.match(only.remedy ?? '', /^LM Studio answers there, but no vLLM/);
+    assert.match(only.remedy ?? '', /^LM Studio answers there, and not vLLM/);
   });
 
   test('finds no control route where any route is answered with status 200', async (t) => {
@@ -107,7 +105,7 @@ describe('a check of a server that is no vLLM', { concurrency: 8 }, () => {
 });
 
 describe('a check of a slow engine', { concurrency: 4 }, () => {
-  const SLOW = /^it is slow, has too much to do, or is still starting/;
+  const SLOW = /^it is slow, busy, or still starting/;
 
   for (const route of ['GET /health', 'GET /v1/models', 'POST /v1/completions'])
     test(`whose ${route} is late says so, and calls it no other server`, async (t) => {

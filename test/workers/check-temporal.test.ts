@@ -32,7 +32,7 @@ describe('a task queue', () => {
   test('whose worker died within the time of a poll has none, because its reports end', () => {
     assert.deepEqual(judged({ asked: [55], reported: [51] }), {
       state: 'limited',
-      what: 'a worker was seen 51 s ago; one that runs gives a sign every 2 s, so it is gone, or hangs',
+      what: 'a worker was seen 51 s ago; running ones report every 2 s, so it is gone or hangs',
       waits: true,
       remedy: START,
     });

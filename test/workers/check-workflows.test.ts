@@ -45,7 +45,7 @@ test('one whose workflow task fails is broken, and a paused one limited, each wi
   assert.deepEqual([broken?.part, broken?.state], ['workflow b', 'broken']);
   assert.match(
     broken?.what ?? '',
-    /fails \(9 tries\): Nondeterminism; a repaired worker .* its id started again continues/,
+    /fails \(9 tries\): Nondeterminism\. A repaired worker .* start its id again, which continues/,
   );
   assert.deepEqual([limited?.part, limited?.state], ['workflow p', 'limited']);
   assert.match(limited?.what ?? '', /temporal workflow unpause --workflow-id p /);

@@ -17,7 +17,7 @@ describe('the history of a batch', () => {
     assert.equal(roomProblem(batch, 199), null);
     assert.match(
       roomProblem(batch, 200) ?? '',
-      /^the history of step-17 has no room for it: up to 9000 events, and up to 1000 of this update, expected fewer than 10000 in all; what was set before stays in force$/,
+      /^the history of step-17 has no room for this update: it has up to 9000 events, the update adds up to 1000, expected fewer than 10000 in all\. Earlier limits stay in force$/,
     );
   });
 });
@@ -57,7 +57,7 @@ describe('the histories of slices', () => {
     }
     assert.match(
       slicesProblem(open, { batch, limits: CHANGE }) ?? '',
-      /^the history of the slice from row 0 on has no room for it: up to 9550 events, and up to 644/,
+      /^the history of the slice from row 0 on has no room for this update: it has up to 9550 events, the update adds up to 644/,
     );
     assert.equal(slicesProblem(open, { batch, max_in_flight: 64 }), null);
   });
@@ -76,7 +76,7 @@ describe('the histories of slices', () => {
     const long = { workflowId: 'b', historyLength: 9700 };
     assert.match(
       slicesProblem(open, { batch: long, max_in_flight: 1 }) ?? '',
-      /^the history of b has no room for it: up to 9700 events, and up to 395/,
+      /^the history of b has no room for this update: it has up to 9700 events, the update adds up to 395/,
     );
   });
 });

@@ -90,7 +90,7 @@ class Service:
             status: PolicyStatus = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
         except NotFound:
             raise NotFound(
-                f"{self.name}: no policy workflow runs on this server: nothing has been published, or Temporal's "
-                "database was lost (the record in the store stays in force)"
+                f"{self.name}: no policy workflow runs on this server. Nothing was published, or Temporal's "
+                "database was lost: then the record in the store stays in force"
             ) from None
         return status

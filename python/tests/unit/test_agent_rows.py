@@ -17,7 +17,7 @@ with Path(__file__).with_name("gym_agent_rows.jsonl").open(encoding="utf-8") as 
     ROWS = [json.loads(line) for line in lines]
 
 GENERATED = re.compile("\x02assistant\n([^\x03]*\x03)")
-UNTOKENIZED = "expected calls of its agent that this policy answered, got none"
+UNTOKENIZED = "expected calls of the agent that this policy answered, got none"
 
 
 def arrays_of(rows):

@@ -120,7 +120,7 @@ class WorkflowTask(unittest.TestCase):
             workflow.attempts = 2
             asyncio.run(cls(workflow, "run-7").progress())
             workflow.attempts = 7
-            with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow; a repaired worker continues it; or temporal"):
+            with self.assertRaisesRegex(durable_rollouts.RolloutFault, r"^the workflow task of run-7 fails \(7 tries\): Failed to initialize workflow. A repaired worker continues it. Or end it"):
                 asyncio.run(cls(workflow, "run-7").progress())
 
 
@@ -199,7 +199,7 @@ class Fault(unittest.TestCase):
     def test_of_a_policy_that_was_never_published_says_so(self):
         workflow = Workflow(RUNNING)
         workflow.query = mock.AsyncMock(side_effect=RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b""))
-        with self.assertRaisesRegex(durable_rollouts.NotFound, "^default: no policy workflow runs on this server: nothing has been published"):
+        with self.assertRaisesRegex(durable_rollouts.NotFound, "^default: no policy workflow runs on this server. Nothing was published"):
             asyncio.run(aio.Policy(workflow, "default", "rollouts").status())
 
 

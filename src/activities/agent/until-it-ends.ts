@@ -47,7 +47,7 @@ export async function untilItEnds(
     });
     const late = lateAt(begun_at, { limit, signal });
     const ended = await Promise.race([ending, late, broken]).finally(() => {
-      controller.abort(new Error('nobody waits for its program any more'));
+      controller.abort(new Error('its program is no longer awaited'));
     });
     if (ended !== 'late') return ended;
     await ending.catch(() => undefined);

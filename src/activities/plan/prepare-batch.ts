@@ -95,7 +95,7 @@ function checkStamps({ generation }: BatchRequest, { tasks, environment }: OfTas
   );
   const names = task === undefined ? [] : unstamped(generation);
   if (names.length === 0) return;
-  const what = `expected the default, since environment ${task} stamps rows of NeMo Gym (\`sampling: request\`), which have no such field, got another value`;
+  const what = `expected the default, since environment ${task} sends it in rows of NeMo Gym (\`sampling: request\`), which have no such field; got another value`;
   throw invalidBatchRequest(names.map((name) => ({ where: `generation.${name}`, what })));
 }
 
@@ -175,7 +175,7 @@ async function checkLogprobs(asked: AskedEngines, model: string): Promise<Logpro
   for (const { replica, answer } of answers) {
     if (answer === 'unknown')
       warn(
-        `${replica} does not show whether its logprobs are processed or raw: rows say logprobs_mode "unknown" (vLLM gives those that importance ratios need with --logprobs-mode processed_logprobs)`,
+        `${replica} does not show whether its logprobs are processed or raw, so rows say logprobs_mode "unknown". For importance ratios start vLLM with --logprobs-mode processed_logprobs`,
       );
   }
   return modeOfAll(answers.map(({ answer }) => answer));
@@ -199,7 +199,7 @@ async function checkVersions(asked: AskedEngines): Promise<void> {
   for (const { replica, answer } of served) {
     if (answer === null)
       asked.warn(
-        `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: what it samples has no version (vLLM says it with VLLM_SERVER_DEV_MODE=1)`,
+        `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: its tokens have no version. Start vLLM with VLLM_SERVER_DEV_MODE=1`,
       );
   }
 }

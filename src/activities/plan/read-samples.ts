@@ -253,7 +253,7 @@ function imageProblem(messages: readonly Message[], asking: Asking): string | nu
     return `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`;
   if (!isSent(asking)) return null;
   if (messages.some(({ token_ids }) => token_ids !== undefined))
-    return 'expected no token_ids beside an image, got some: only the engine knows which of its ids stand for it; leave them out';
+    return 'expected no token_ids beside an image, got some: leave them out, because only the engine knows the ids of an image';
   return prompt_logprobs
     ? 'expected text with generation.prompt_logprobs, got an image: the route that gives them takes no pictures'
     : null;

@@ -127,7 +127,7 @@ export function checkCache(
 ): void {
   if (cache === 'keep' && cache_dtype !== null && !PLAIN.includes(cache_dtype))
     throw refused(
-      `cache: expected "reset" for ${url}, whose cache is quantised (${cache_dtype}) with scales of the weights that filled it, got "keep"`,
+      `cache: expected "reset" for ${url}, got "keep": its cache is quantised (${cache_dtype}) with scales of the old weights`,
     );
 }
 

@@ -54,7 +54,7 @@ async function reachOf(control: WeightControl, signal: AbortSignal): Promise<Rea
 }
 
 export const WHY_IT_HANGS =
-  'it waits inside a transfer and answers nothing: it is asked until it does; if its sender is gone, restart its process';
+  'it hangs inside a transfer. It is asked until it answers; if its sender is gone, restart its process';
 
 interface Leaving {
   /** Its transfer is ended by our code. */

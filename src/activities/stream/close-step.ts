@@ -99,7 +99,7 @@ async function keptStep(
 ): Promise<StoredStep> {
   const through = (await forgotten.last(-1))?.value.through ?? -1;
   if (step <= through) {
-    const message = `step ${step} of ${stream_id} was forgotten; those from ${through + 1} on are kept (keep_steps of the request says how many, forget deletes more)`;
+    const message = `step ${step} of ${stream_id} was forgotten; steps from ${through + 1} on are kept (keep_steps of the request; forget deletes more)`;
     throw new Fault({ type: 'StepOutOfOrder', message });
   }
   const fact = await steps.find(step);

@@ -234,7 +234,7 @@ async function notThere(
 ): Promise<string> {
   const { batch_id } = options;
   const what = repeat === null ? `row ${row}` : `rollout ${row}-${repeat}`;
-  const text = `${what} of ${batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;
+  const text = `${what} of ${batch_id} has no journal: it has not started, or the batch has only ${requested} rollouts`;
   const ids = workflowsOf({ batch_id, row, repeat: repeat ?? 0 });
   return [text, ...(await waitingNow(options, ids))].join('; ');
 }

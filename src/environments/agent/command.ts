@@ -80,7 +80,7 @@ async function checkThere(settings: CommandSettings): Promise<void> {
       ? ['at', '']
       : ['on PATH, named', ` (PATH is ${PATH})`];
     const how = installing(program);
-    const message = `environments.${name}.run.${field}: expected a program ${where} ${program}, there is none on this host${looked}: install it${how}, or correct the setting`;
+    const message = `environments.${name}.run.${field}: expected a program ${where} ${program}, which is not on this host${looked}: install it${how}, or correct the setting`;
     throw new Fault({ type: 'EnvironmentUnavailable', message });
   }
 }

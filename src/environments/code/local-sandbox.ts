@@ -101,7 +101,7 @@ async function choose(options: LocalOptions, { limits, watcher }: Around): Promi
   }
   const advice =
     'install Python 3.10 or later, and bubblewrap or a kernel with Landlock (5.13); or name a remote sandbox (url); ' +
-    'or accept that code runs with nothing around it (unsafe: true)';
+    'or let code run without a sandbox (unsafe: true)';
   const message = `code: no sandbox on this machine: ${problems.join('; ') || 'no Python'}. To run code: ${advice}`;
   throw new Fault({ type: 'EnvironmentUnavailable', message });
 }

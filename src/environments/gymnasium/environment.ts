@@ -179,7 +179,7 @@ function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepCo
   throw new Fault({
     type: 'EnvironmentStateLost',
     message:
-      'an earlier attempt sent this step and died before the answer: the session may be one step ahead, since the server does not report supports_step_idempotency',
+      'an earlier attempt sent this step and died before the answer. The server does not report supports_step_idempotency, so the session may be one step ahead',
   });
 }
 

@@ -176,7 +176,7 @@ function findCommand({ command, install }: GraderPoolOptions) {
   };
 }
 
-const INSTALL = `it needs Python 3.10 or later and its packages from a package index, or set ${PYTHON_VARIABLE} to a Python that has those of python/grader/requirements.txt`;
+const INSTALL = `it needs Python 3.10 or later and a package index. Or set ${PYTHON_VARIABLE} to a Python with python/grader/requirements.txt`;
 
 const notInstalled = (error: unknown): Fault =>
   new Fault({

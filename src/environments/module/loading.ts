@@ -15,7 +15,9 @@ export async function loadModule(
   const exported = exportOf(loaded, name);
   if (exported === undefined) {
     const hint = name === 'default' ? '; write `export default { stepOne }`' : '';
-    throw new Error(`${subject}: there is none, only ${Object.keys(loaded).join(', ')}${hint}`);
+    throw new Error(
+      `${subject} is missing; there are only ${Object.keys(loaded).join(', ')}${hint}`,
+    );
   }
   if (typeof exported !== 'function') return shaped(exported, subject);
   let made: unknown;

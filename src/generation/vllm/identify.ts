@@ -89,7 +89,7 @@ export async function asOne(
       ? `the weights ${[...labels].map((label) => (label === null ? 'nothing' : preview(label))).join(' and ')}`
       : `${starts.size} processes`;
   throw rejected(
-    `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer); name each engine by a URL of its own`,
+    `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer). Give each engine its own URL`,
     replica,
   );
 }

@@ -206,4 +206,4 @@ const probeBody = (model: string, token_ids: readonly number[]): object => ({
   sampling_params: { max_tokens: 1, temperature: 0, detokenize: false },
 });
 
-const NO_ECHO = `POST ${GENERATE}: expected prompt_token_ids, with the ids of a picture of content_parts, got none: this version of vLLM does not take pictures together with ids (0.32.0 does)`;
+const NO_ECHO = `POST ${GENERATE}: expected prompt_token_ids with the ids of a picture of content_parts, got none. This version of vLLM takes no pictures with ids; 0.32.0 does`;

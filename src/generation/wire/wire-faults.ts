@@ -147,8 +147,7 @@ export function wireFault(error: unknown, site: CallSite): Fault {
     return protocolFault(failure.message, { ...site, cause: failure });
   }
   // Without the parser's text, which quotes characters that may belong to a secret.
-  if (error instanceof SyntaxError)
-    return protocolFault('expected JSON, got text that is none', site);
+  if (error instanceof SyntaxError) return protocolFault('expected JSON, got other text', site);
   const what =
     error instanceof ErrorEvent
       ? `${IN_BAND}${shortened(error.message, MAX_MESSAGE)}`

@@ -217,7 +217,7 @@ export function refusalOfEngines(
     return whose === null || whose === JOINED || whose === owner ? [] : [`${url} of ${whose}`];
   });
   if (foreign.length === 0) return null;
-  return `urls: expected engines that no other owner has listed, got ${foreign.join(', ')}; they leave with an empty list of their owner, and force`;
+  return `urls: expected engines that no other owner has listed, got ${foreign.join(', ')}. Their owner removes them with an empty list and force`;
 }
 
 /** The record with an owner's list: new ones join, the owner's others leave. */

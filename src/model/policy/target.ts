@@ -9,7 +9,7 @@ import { Published } from './record.js';
 
 /** A record from before versions had a bound, or at it. */
 const WAY_BACK =
-  '; there is no higher one: give the service another name in temporal.yaml, whose versions begin anew (docs/weights.md)';
+  '; no higher version is possible: give the service another name in temporal.yaml, which begins anew (docs/weights.md)';
 
 /** An update, and what its worker sees of the weights. */
 export type Target = Publish & Partial<Pick<Published, 'files'>>;

@@ -4,7 +4,7 @@ import type { Trajectory } from '../journal/trajectory.js';
 import type { Sequences } from './sequences.js';
 
 const UNTOKENIZED =
-  'expected calls of its agent that this policy answered, got none: its own model server answered them (model_server: own), or it asked no model';
+  'expected calls of the agent that this policy answered, got none: its own model server answered them (model_server: own), or it asked no model';
 
 /**
  * Columns of agents alone, which `row-columns.ts` explains, beside those of its main sequence. `made`: null if it has no

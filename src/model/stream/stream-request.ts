@@ -106,7 +106,7 @@ function checkStream(
   if (policy_version !== null)
     refuse(
       'policy_version',
-      `expected null in a stream, got ${preview(policy_version)}: its weights change, so after the first publish it could never be continued; rows say which version sampled each token`,
+      `expected null in a stream, got ${preview(policy_version)}: the weights of a stream change. Rows say which version sampled each token`,
     );
   if (filter === null) return;
   if (num_repeats < 2)

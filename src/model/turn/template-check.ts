@@ -184,4 +184,4 @@ async function difference(
 }
 
 const REMEDY =
-  'serve a template that leaves earlier messages as they were (vLLM: --chat-template), map the role to one after which it does (role_map of the generation service), set generation.observation_format to "bare", or max_rollout_turns to 1 where there is one turn';
+  'choose one: a template that leaves earlier messages as they are (vLLM: --chat-template); another role (role_map of the generation service); generation.observation_format "bare"; max_rollout_turns 1, if there is one turn';

@@ -17,13 +17,13 @@ export const operatorsHand = (why: string): Waiting => ({ service: OPERATOR, mes
 /** It waits for a worker: its call is in a task queue that nobody polls. */
 export const unpolledQueue = (name: string): Waiting => ({
   service: `${WORKER_OF}${name}`,
-  message: 'none polls it; start one whose roles have this queue: temporal-rollout worker',
+  message: 'no worker polls it: start one with its role (temporal-rollout worker)',
 });
 
 /** It waits for a slot: its call is in a task queue whose workers are busy. */
 export const takenSlots = (name: string, backlog: number): Waiting => ({
   service: `${SLOT_OF}${name}`,
-  message: `${backlog} ${backlog === 1 ? 'task waits' : 'tasks wait'}, because the slots of its workers are taken (max_concurrent of its environments, worker.memory); more workers have more`,
+  message: `${backlog} ${backlog === 1 ? 'task waits' : 'tasks wait'}, because all slots of its workers are taken. Start more workers, or raise max_concurrent of its environments or worker.memory`,
 });
 
 /** Whether a journal could not say it: then what journals say is old. */

@@ -99,8 +99,8 @@ function unavailable(name: string, error: unknown): Fault {
   const why = describeError(error).replace(OURS, '');
   const remedy = remedyFor(why);
   const message =
-    `environments.${name}.run.sandbox: programs cannot be had on this host: ${why}${remedy === '' ? '' : ` (${remedy})`}. ` +
-    'On a host that is a sandbox itself (a container, a virtual machine) write sandbox: none, which puts nothing around what the policy runs';
+    `environments.${name}.run.sandbox: programs cannot have a sandbox on this host: ${why}${remedy === '' ? '' : ` (${remedy})`}. ` +
+    'On a host that is a sandbox itself (a container, a virtual machine) write sandbox: none';
   return new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
 }
 

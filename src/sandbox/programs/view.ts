@@ -73,7 +73,7 @@ export function problemOf(mounts: readonly string[]): string | null {
     if (taken !== undefined)
       return `expected mounts outside of ${TAKEN.slice(1).join(', ')}, and not all of /, got ${mount}`;
     if (!existsSync(mount))
-      return `expected a file or folder of this host, there is none at ${mount}`;
+      return `expected a file or folder of this host, got ${mount}, which does not exist`;
   }
   return null;
 }
@@ -90,7 +90,7 @@ export function problemOfHidden(
     const real = existsSync(one) ? realpathSync(one) : one;
     const by = shown.find((mount) => real === mount || real.startsWith(`${mount}/`));
     if (by !== undefined)
-      return `expected a place that the program does not see, got ${one}, which is in ${by}: move it, or mount less`;
+      return `expected a path that the program cannot read, got ${one}, which is in ${by}: move it, or mount less`;
   }
   return problemOf(hidden);
 }

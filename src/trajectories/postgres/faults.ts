@@ -34,11 +34,11 @@ export const REACH = 'see that the server runs, and that host and port in the UR
 export const NAME_HOST = 'see that the host in the URL has an address';
 
 const SHARED =
-  'a pooler shares connections among clients in a way that prepared statements do not survive: let it pool by session, or lead host and port in the URL to the database itself';
+  'a pooler breaks prepared statements: set it to pool by session, or name the database itself in the URL';
 
 const REMEDIES: Record<string, string> = {
   '08P01':
-    'a pooler in between does not pass on what this client says: let it pool by session, or lead host and port in the URL to the database itself',
+    'a pooler changes what this client sends: set it to pool by session, or name the database itself in the URL',
   '26000': SHARED,
   '42P05': SHARED,
   '28P01': 'check user and password in the URL that store.url_env or store.url_file names',

@@ -68,7 +68,7 @@ async function createSchema(name: string, ask: Ask): Promise<void> {
     // Without its code, the error has no other remedy.
     const { message } = cause;
     throw new Error(
-      `${message}: let a role that may do it run create schema ${name} authorization the role of the URL, or grant that role create on the database`,
+      `${message}: grant the role of the URL create on the database, or let another role run: create schema ${name} authorization ROLE`,
       { cause },
     );
   }

@@ -29,10 +29,9 @@ export interface EngineToCheck {
   within_ms: number;
 }
 
-const IS_SLOW =
-  'it is slow, has too much to do, or is still starting: its own log may say why; workers wait for it meanwhile';
+const IS_SLOW = 'it is slow, busy, or still starting: see its own log. Workers wait for it';
 const NEEDS_TOKENS =
-  'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
+  'use vLLM (docs/engines.md). Rollouts need an engine that takes token ids as its prompt, and returns ids with logprobs; other servers of the OpenAI API do not';
 
 /** Checks one replica: whether it is available, has the model, returns what a row needs, and can change its weights. */
 export const checkEngine = async (engine: EngineToCheck): Promise<Finding[]> =>
@@ -179,7 +178,7 @@ async function remedyOf(error: unknown, engine: EngineToCheck): Promise<string> 
   const isOther = error instanceof Fault && error.type === 'ProtocolError';
   if (status === 404 || isOther) {
     const name = (await otherServer(url, engine)) ?? 'something';
-    return `${name} answers there, but no vLLM: start one (docs/engines.md has the command), or correct base_urls; they end in /v1, as in http://host:8000/v1`;
+    return `${name} answers there, and not vLLM: start vLLM (docs/engines.md has the command), or correct base_urls, which end in /v1`;
   }
   return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
 }

@@ -137,7 +137,7 @@ async function checkAttributes(connection: Connection, namespace: string): Promi
     if (missing.length === 0) return ok('search attributes');
     const names = missing.map(({ name }) => name).join(', ');
     const remedy =
-      'a worker that may adds those that the namespace has room for when it starts; else it prints the commands to type';
+      'a worker with the permission adds them when it starts; another prints the commands';
     return limited(`no search attributes ${names} yet`, remedy);
   } catch (error) {
     const remedy = 'workers with the role workflow need them: ask an operator of the namespace';
@@ -170,7 +170,7 @@ export function workerFinding(
     const what = `a worker asked for tasks ${ago} s ago; one that waits asks every ${every} s, so it may be gone`;
     return { ...limited(what, `check again in a minute, or ${start}`), waits: true };
   }
-  const what = `a worker was seen ${ago} s ago; one that runs gives a sign every ${every} s, so it is gone, or hangs`;
+  const what = `a worker was seen ${ago} s ago; running ones report every ${every} s, so it is gone or hangs`;
   return { ...limited(what, start), waits: true };
 }
 

@@ -30,8 +30,8 @@ export function historyProblem(
 ): string | null {
   if (has + costs < MOST_EVENTS) return null;
   return (
-    `the history of ${where} has no room for it: up to ${has} events, and up to ${costs} of this update, ` +
-    `expected fewer than ${MOST_EVENTS} in all; what was set before stays in force`
+    `the history of ${where} has no room for this update: it has up to ${has} events, the update adds up to ${costs}, ` +
+    `expected fewer than ${MOST_EVENTS} in all. Earlier limits stay in force`
   );
 }
 

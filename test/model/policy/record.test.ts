@@ -102,7 +102,7 @@ test('a version has a bound far below the last exact number, and a record at it 
   const used = { ...published(5), target: Number.MAX_SAFE_INTEGER };
   assert.match(
     refusalOfTarget(used, publish(6)) ?? '',
-    /got 6; there is no higher one: give the service another name/,
+    /got 6; no higher version is possible: give the service another name/,
   );
   assert.doesNotMatch(refusalOfTarget(published(5), publish(4)) ?? '', /another name/);
 });

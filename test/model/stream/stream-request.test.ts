@@ -57,7 +57,7 @@ describe('the request of a stream', () => {
   test('refuses the version of weights that will change', () => {
     assert.equal(
       problemOf({ policy_version: '36' }),
-      'policy_version: expected null in a stream, got "36": its weights change, so after the first publish it could never be continued; rows say which version sampled each token',
+      'policy_version: expected null in a stream, got "36": the weights of a stream change. Rows say which version sampled each token',
     );
     assert.equal(problemOf({ policy_version: null }), '');
     assert.equal(StreamRequest.parse(LEAST).policy_version, null);

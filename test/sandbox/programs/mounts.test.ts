@@ -61,11 +61,10 @@ describe('what a mount brings', { skip }, () => {
     for (const hidden of [tests, link])
       await assert.rejects(openLife(programs(t, { mounts: [all], submit_mounts: [hidden] })), {
         type: 'EnvironmentRejected',
-        message: `environments.swe.run.submit_mounts: expected a place that the program does not see, got ${hidden}, which is in ${all}: move it, or mount less`,
+        message: `environments.swe.run.submit_mounts: expected a path that the program cannot read, got ${hidden}, which is in ${all}: move it, or mount less`,
       });
     await assert.rejects(openLife(programs(t, { submit_mounts: ['/usr/share'] })), {
-      message:
-        /run\.submit_mounts: expected a place that the program does not see, got \/usr\/share/,
+      message: /run\.submit_mounts: expected a path that the program cannot read, got \/usr\/share/,
     });
   });
 
@@ -77,7 +76,7 @@ describe('what a mount brings', { skip }, () => {
       });
     const absent = '/var/no-such-folder';
     await assert.rejects(openLife(programs(t, { mounts: [absent] })), {
-      message: `environments.swe.run.mounts: expected a file or folder of this host, there is none at ${absent}`,
+      message: `environments.swe.run.mounts: expected a file or folder of this host, got ${absent}, which does not exist`,
     });
   });
 });
