@@ -62,6 +62,7 @@ from .offline import Store, StoredBatch
 from .offline import open as open
 from .machine import Local, local
 from .requests import BatchRequest, BeginRequest, PublishRequest, RolloutSettings, SleepRequest, StreamRequest
+from .report import Report
 from .results import Group, Row, Step, to_groups
 from .rows import RowColumns
 from .stack import LocalError
@@ -109,6 +110,7 @@ __all__ = [
     "ProtocolError",
     "PublishRequest",
     "PublishResult",
+    "Report",
     "RolloutFault",
     "RolloutSettings",
     "Row",

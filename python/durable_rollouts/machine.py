@@ -47,7 +47,7 @@ class Local(Client):
     """
 
     def __init__(self, stack: Stack, temporal: TemporalClient, *, keep: bool) -> None:
-        super().__init__(aio.Client(temporal, stack.task_queue))
+        super().__init__(aio.Client(temporal, stack.task_queue, home=stack.home))
         self.folder: Path = stack.home
         self.address: str = stack.address
         self.ui_url: str = stack.ui_url

@@ -17,6 +17,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, cast
 from .answers import BatchResult, Files, StepResult
 from .faults import NotFound
 from .arrow import Sequences
+from .report import Report, report_of
 from .results import Group, Row, Step, read_counted, read_rows, result_groups, sequences_of
 
 
@@ -183,6 +184,15 @@ class StoredBatch:
         if not file.is_file():
             raise NotFound(f"batch {self.id} has no journal of rollout {row}-{repeat}: it has not started, or its journals are in PostgreSQL")
         return list(_lines_that_count(file))
+
+    def show(self, file: Optional[Union[str, Path]] = None) -> Report:
+        """Its rollouts as a page, which a notebook draws: what ``temporal-rollout report`` writes.
+
+        file: where; None: a file of its own in the system's folder for such
+
+        Returns a ``Report``. Raises ``LocalError``, which says what to run, also where the journals are in PostgreSQL.
+        """
+        return report_of(self.id, file, store=self.folder.parent)
 
     def _result(self) -> BatchResult:
         result = self.result

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Type, Union
 from typing_extensions import Unpack
@@ -13,6 +14,7 @@ from .arrow import Sequences
 from .collective import Init
 from .listing import Listed
 from .loop import each, run
+from .report import Report
 from .requests import Adapter, BatchRequest, Checkpoint, JoinRequest, Probe, RolloutSettings, StreamRequest
 from .results import Group, Row, Step
 
@@ -340,6 +342,20 @@ class Batch:
         """
         return run(self._aio.set_limits(max_rollout_turns=max_rollout_turns, max_new_tokens=max_new_tokens, max_seq_len=max_seq_len, rollout_timeout=rollout_timeout))
 
+    def show(self, file: Optional[Union[str, Path]] = None, *, config: Optional[Union[str, Path]] = None) -> Report:
+        """Its rollouts so far as a page, which a notebook draws: what ``temporal-rollout report`` writes. ``wait(show=True)``
+        shows progress instead.
+
+        file: where; None: a file of its own in the system's folder for such
+        config: a temporal.yaml that names the store; None: that of the stack of ``local()``, or of this folder
+
+        Returns a ``Report``. Raises ``LocalError``, which says what to run, where the project's programs or its store are
+        not on this machine.
+
+            batch.show()
+        """
+        return run(self._aio.show(file, config=config))
+
     def __repr__(self) -> str:
         return repr(self._aio)
 
@@ -455,6 +471,20 @@ class Stream:
             batch.set_limits(rollout_timeout="2h")
         """
         return run(self._aio.set_limits(max_rollout_turns=max_rollout_turns, max_new_tokens=max_new_tokens, max_seq_len=max_seq_len, rollout_timeout=rollout_timeout))
+
+    def show(self, file: Optional[Union[str, Path]] = None, *, config: Optional[Union[str, Path]] = None) -> Report:
+        """Its rollouts so far as a page, which a notebook draws: what ``temporal-rollout report`` writes. ``wait(show=True)``
+        shows progress instead.
+
+        file: where; None: a file of its own in the system's folder for such
+        config: a temporal.yaml that names the store; None: that of the stack of ``local()``, or of this folder
+
+        Returns a ``Report``. Raises ``LocalError``, which says what to run, where the project's programs or its store are
+        not on this machine.
+
+            batch.show()
+        """
+        return run(self._aio.show(file, config=config))
 
     def __repr__(self) -> str:
         return repr(self._aio)

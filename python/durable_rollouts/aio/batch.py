@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, AsyncIterator, Awaitable, Dict, List, Literal, Mapping, Optional, Set, TypeVar
 
 from temporalio.client import Client as TemporalClient
@@ -27,10 +28,11 @@ class Batch(Steered):
         result = client.start_batch(request, "step-17").wait(show=True)
     """
 
-    def __init__(self, temporal: TemporalClient, id: str, *, is_own: bool = False) -> None:
+    def __init__(self, temporal: TemporalClient, id: str, *, is_own: bool = False, home: Optional[Path] = None) -> None:
         self._temporal = temporal
         self._handle: Handle = temporal.get_workflow_handle(id)
         self._is_own = is_own
+        self._home = home
         self._is_batch = is_own
         self._is_noted = False
         self.id: str = id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, List, Mapping, Optional
 
 from temporalio.client import Client as TemporalClient
@@ -25,8 +26,9 @@ class Client:
         client = await Client.connect()
     """
 
-    def __init__(self, temporal: TemporalClient, task_queue: str = "rollouts") -> None:
+    def __init__(self, temporal: TemporalClient, task_queue: str = "rollouts", *, home: Optional[Path] = None) -> None:
         self._temporal = temporal
+        self._home = home
         self._task_queue = task_queue
         self._single = Single(temporal, task_queue)
 
@@ -102,7 +104,7 @@ class Client:
             shape=Shape(columns, task_name),
             restart=restart,
         )
-        return Batch(self._temporal, id, is_own=True)
+        return Batch(self._temporal, id, is_own=True, home=self._home)
 
     async def rollout(
         self,
@@ -167,7 +169,7 @@ class Client:
 
             rows = client.batch("step-17").rows()
         """
-        return Batch(self._temporal, id)
+        return Batch(self._temporal, id, home=self._home)
 
     async def batches(self) -> List[Listed]:
         """All batches that the server has, the newest first.
@@ -218,7 +220,7 @@ class Client:
                 defaults=STREAM_DEFAULTS,
                 shape=Shape(columns, task_name),
             )
-        return Stream(self._temporal, id)
+        return Stream(self._temporal, id, home=self._home)
 
     def policy(self, service: str = "default") -> "Policy":
         """The policy of a generation service: its weights and their versions.

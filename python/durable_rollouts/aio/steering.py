@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+import asyncio
+from pathlib import Path
+from typing import Any, Dict, Optional, Union
 
 from ..answers import Limits
+from ..report import Report, report_of
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
@@ -12,6 +15,10 @@ LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 
 class Steered:
     """A batch or a stream that runs."""
+
+    id: str
+    _home: Optional[Path] = None
+    """The folder of the stack that plays it, where this process knows it."""
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -48,3 +55,17 @@ class Steered:
         given = {name: value for name, value in locals().items() if name != "self" and value is not None}
         limits: Limits = await self._ask("set_limits", given)
         return limits
+
+    async def show(self, file: Optional[Union[str, Path]] = None, *, config: Optional[Union[str, Path]] = None) -> Report:
+        """Its rollouts so far as a page, which a notebook draws: what ``temporal-rollout report`` writes. ``wait(show=True)``
+        shows progress instead.
+
+        file: where; None: a file of its own in the system's folder for such
+        config: a temporal.yaml that names the store; None: that of the stack of ``local()``, or of this folder
+
+        Returns a ``Report``. Raises ``LocalError``, which says what to run, where the project's programs or its store are
+        not on this machine.
+
+            batch.show()
+        """
+        return await asyncio.to_thread(report_of, self.id, file, config=config, home=self._home)

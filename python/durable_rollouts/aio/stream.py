@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Callable, Dict, Optional, cast
 
 from temporalio.client import Client as TemporalClient
@@ -31,8 +32,9 @@ class Stream(Steered):
         step = stream.next_step(0, version=0)
     """
 
-    def __init__(self, temporal: TemporalClient, id: str) -> None:
+    def __init__(self, temporal: TemporalClient, id: str, *, home: Optional[Path] = None) -> None:
         self._temporal = temporal
+        self._home = home
         self._handle: Handle = temporal.get_workflow_handle(id)
         self._is_stream = False
         self.id: str = id

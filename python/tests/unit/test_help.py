@@ -87,7 +87,7 @@ def faults_of_class(name, cls):
             yield from faults_of_call(at, member)
 
 
-MADE_BY_OTHERS = {"Client", "Batch", "Stream", "Policy", "Engines", "Transfer", "WeightSyncClient", "Local", "Step", "StoredBatch", "Document", "WandbLog"}
+MADE_BY_OTHERS = {"Client", "Batch", "Stream", "Policy", "Engines", "Transfer", "WeightSyncClient", "Local", "Step", "StoredBatch", "Document", "WandbLog", "Report"}
 """Their help says by which call."""
 
 
