@@ -94,15 +94,8 @@ class Rollouts:
     """
 
     def __init__(
-        self,
-        client: Client,
-        rows: Iterable[Any],
-        *,
-        run: str,
-        columns: Optional[Mapping[str, str]] = None,
-        task_name: Optional[str] = None,
-        on_rows: Optional[Callable[[List[Row], int], Any]] = None,
-        **settings: Unpack[RolloutSettings],
+        self, client: Client, rows: Iterable[Any], *, run: str, columns: Optional[Mapping[str, str]] = None, task_name: Optional[str] = None,
+        on_rows: Callable[[List[Row], int], Any] = lambda rows, step: None, **settings: Unpack[RolloutSettings],
     ) -> None:
         if not hasattr(rows, "__len__"):
             raise InvalidBatchRequest(f"rows: expected a table or a list, since all of it is read, got {type(rows).__name__}, which has no length")
@@ -130,7 +123,7 @@ class Rollouts:
         check_rows(rows, trainer.args.temperature)
         if self.weights is not None:
             self.weights.check(rows)
-        if self._on_rows is not None and trainer.model.training and trainer.state.is_world_process_zero:
+        if trainer.model.training and trainer.state.is_world_process_zero:
             self._on_rows(rows, self._step)
         return columns_of(rows)
 

@@ -46,9 +46,7 @@ class RolloutWorker:
         )
     """
 
-    def __init__(
-        self, client: Client, id: str, request: StreamRequest, args: Any, *, advantages: Kind = "grpo", on_step: Optional[Callable[[Step], Any]] = None
-    ) -> None:
+    def __init__(self, client: Client, id: str, request: StreamRequest, args: Any, *, advantages: Kind = "grpo", on_step: Callable[[Step], Any] = lambda step: None) -> None:
         check_settings(args, with_defaults(request, STREAM_DEFAULTS))
         self.rollout_buffer: "queue.Queue[RolloutSample]" = queue.Queue()
         self.metrics_queue: "queue.Queue[Mapping[str, float]]" = queue.Queue()
@@ -57,12 +55,10 @@ class RolloutWorker:
         self._client, self._id, self._request = client, id, request
         self._most_stale: int = args.max_staleness
         self._temperature: float = args.temperature
-        self._on_step = on_step
-        self._kind, self._rows = advantages, request["groups_per_step"] * request.get("num_repeats", 1)
+        self._kind, self._rows, self._on_step = advantages, request["groups_per_step"] * request.get("num_repeats", 1), on_step
         self._stream: Optional[AioStream] = None
-        self._is_synced = False
+        self._is_synced, self._next = False, 0
         self._own: Optional[Own] = None
-        self._next = 0
         self._wake: Optional[asyncio.Event] = None
         self._feeding: Optional["concurrent.futures.Future[None]"] = None
 
@@ -135,8 +131,7 @@ class RolloutWorker:
         check_rows(rows, self._temperature)
         if self._own is not None:
             self._own.check(rows)
-        if self._on_step is not None:
-            self._on_step(step)
+        self._on_step(step)
         if not 1 <= len(rows) <= self._rows:
             raise ValueError(f"step {step.step} of {self._id}: expected 1 to {self._rows} rollouts, got {len(rows)}")
         samples = samples_of(rows, self._kind, version=step.result["version"])
