@@ -69,6 +69,15 @@ server does not have it: starting its id again continues it.
 if the server does not answer: the list has what the store knows.`,
     load: async () => (await import('./list.js')).listCommand,
   },
+  report: {
+    usage: `temporal-rollout report ID [ID] [-o FILE] [--steps FIRST-LAST] [--max-size MB] [--config FILE]
+
+Writes rollouts as a page for a browser: a batch, a stream, one sample (BATCH/ROW), a rollout (BATCH/ROW-REPEAT), or two
+of them to compare. It reads the store that temporal.yaml names, while they run and afterwards, without server and worker.
+FILE (default ID.html) needs no network and nothing beside it; what is larger than MB (default 20) goes on in FILE-2.html
+and so on. --steps takes those of a stream's closed steps.`,
+    load: async () => (await import('./report.js')).reportCommand,
+  },
   export: {
     usage: `temporal-rollout export BATCH [--step N] --to FILE [--config FILE]
 

@@ -2,8 +2,9 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { UsageError } from '../platform/command.js';
 import { exists } from '../platform/files.js';
+import { plain } from '../platform/plain.js';
 import { didYouMean } from '../platform/nearest.js';
-import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 import { migrateStore, withStore } from '../workers/open-store.js';
@@ -51,6 +52,24 @@ export async function withGivenStore<T>(
     env: process.env,
     within_ms: STORE_MS,
     use: ({ store }, away) => use({ name: store.name, store: away === null ? store : null }),
+  });
+}
+
+/** The same for a command that needs it, and says so. */
+export async function withStoreThatAnswers<T>(
+  file: string | undefined,
+  use: (opened: OpenStore) => Promise<T>,
+): Promise<T> {
+  const config = await loadConfig((await fileOfStore(file)) ?? DEFAULT_FILE);
+  return await withStore(config, {
+    env: process.env,
+    say: (line) => {
+      console.error(plain(line));
+    },
+    use: async (opened, away) => {
+      if (away !== null) throw new Error(away);
+      return await use(opened);
+    },
   });
 }
 

@@ -13,7 +13,10 @@ import { hitsIn } from './search.js';
 import { createStepReader } from './steps.js';
 
 export type RunStore = ShowStore &
-  Pick<TrajectoryStore, 'listBatches' | 'outputs' | 'stepOutputs' | 'facts' | 'readSample'>;
+  Pick<
+    TrajectoryStore,
+    'name' | 'listBatches' | 'outputs' | 'stepOutputs' | 'facts' | 'readSample'
+  >;
 
 /** All batches and streams, the newest first. */
 export async function listRuns(store: RunStore): Promise<RunEntry[]> {

@@ -79,14 +79,18 @@ function checkAlone(others: Record<string, string | boolean | undefined>): void 
 }
 
 function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' | 'place'> {
-  const [target = ''] = positionals;
-  const [, batch = '', row, repeat] = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(target) ?? [];
-  if (positionals.length !== 1 || !BatchId.safeParse(batch).success) {
-    const got = positionals.join(' ');
-    throw new UsageError(
-      `expected one BATCH, BATCH/ROW or BATCH/ROW-REPEAT, got ${got === '' ? 'none' : JSON.stringify(got)}`,
-    );
-  }
+  const found = positionals.length === 1 ? targetIn(positionals[0] ?? '') : null;
+  if (found !== null) return found;
+  const got = positionals.join(' ');
+  throw new UsageError(
+    `expected one BATCH, BATCH/ROW or BATCH/ROW-REPEAT, got ${got === '' ? 'none' : JSON.stringify(got)}`,
+  );
+}
+
+/** null: it is none. */
+export function targetIn(text: string): Pick<ShowOptions, 'batch_id' | 'place'> | null {
+  const [, batch = '', row, repeat] = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(text) ?? [];
+  if (!BatchId.safeParse(batch).success) return null;
   if (row === undefined) return { batch_id: batch, place: null };
   const place = { row: Number(row), repeat: repeat === undefined ? null : Number(repeat) };
   return { batch_id: batch, place };

@@ -14,12 +14,9 @@ import type { Screen } from '../../client/screen.js';
 import { commandLine } from '../../platform/command.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { plain, plainJson } from '../../platform/plain.js';
-import { loadConfig } from '../../workers/config.js';
-import { withStore } from '../../workers/open-store.js';
+import { plainJson } from '../../platform/plain.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import { DEFAULT_FILE } from '../arguments.js';
-import { fileOfStore, meantBatch } from '../store.js';
+import { meantBatch, withStoreThatAnswers } from '../store.js';
 import { styleOf, withScreen, write } from '../terminal.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
@@ -30,17 +27,7 @@ const SELDOM = { every_ms: 1000, rest: 2 };
 /** Rollouts from their journals. No server and no worker is needed; what only a server knows is said if one answers. */
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
-  const config = await loadConfig((await fileOfStore(options.config)) ?? DEFAULT_FILE);
-  await withStore(config, {
-    env: process.env,
-    say: (line) => {
-      console.error(plain(line));
-    },
-    use: async ({ store }, away) => {
-      if (away !== null) throw new Error(away);
-      await showFrom(store, options);
-    },
-  });
+  await withStoreThatAnswers(options.config, ({ store }) => showFrom(store, options));
   return 0;
 }
 

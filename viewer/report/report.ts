@@ -1,0 +1,150 @@
+import type { ReportDocument, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
+import { asTheyCome } from '../read/as-they-come.js';
+import { readDocument } from '../read/rollout.js';
+import type { RunStore } from '../read/runs.js';
+import { createRunReader } from '../read/runs.js';
+import type { Bundle } from '../shell.js';
+import { aroundReport } from '../shell.js';
+import { packedBlock, plainBlock } from './blocks.js';
+import { openReport } from './files.js';
+
+/** What a report is about: a batch or stream, or some of it. */
+export interface Target {
+  id: string;
+  /** Of a stream; null: all. */
+  steps: { first: number; last: number } | null;
+  /** null: all. */
+  row: number | null;
+  repeat: number | null;
+}
+
+export interface ReportOptions {
+  store: RunStore;
+  bundle: Bundle;
+  file: string;
+  /** Of one file. */
+  max_bytes: number;
+}
+
+/** Room for what the overview says of each rollout, which is known only at the end. */
+const FACTS_BYTES = 400;
+/** For all else. */
+const OVERVIEW_BYTES = 1 << 16;
+
+/**
+ * Writes a report: one file, or several with the same overview, each with the documents of some rollouts. Only what is
+ * said of all of them is held in memory. Returns the files, and how many rollouts they have.
+ */
+export async function writeReport(
+  targets: readonly Target[],
+  { store, bundle, file, max_bytes }: ReportOptions,
+): Promise<{ rollouts: number; files: { name: string; bytes: number }[] }> {
+  const runs = await runsOf(targets, store);
+  const ids = runs.map(({ id }) => id);
+  const { before, after } = aroundReport(bundle, ids.join(' and '));
+  const overview = await Promise.all(runs.map((run) => packedBlock(`run:${run.id}`, run)));
+  const rollouts = runs.reduce((sum, run) => sum + run.rollouts.length, 0);
+  const taken = [before, after, ...overview].reduce(
+    (sum, text) => sum + Buffer.byteLength(text),
+    0,
+  );
+  const room = max_bytes - taken - OVERVIEW_BYTES - rollouts * FACTS_BYTES;
+  if (room <= 0)
+    throw new Error(
+      `--max-size: expected more than ${megabytes(max_bytes - room)} for the overview of ${rollouts} rollouts, got ${megabytes(max_bytes)}`,
+    );
+  const files = openReport(file, { before, room });
+  try {
+    const places: Record<string, string> = {};
+    for (const run of runs) {
+      const facts: RolloutFacts[] = [];
+      const refs = run.rollouts.map(({ row, repeat }) => ({ batch_id: run.id, row, repeat }));
+      const packed = asTheyCome(refs, async (ref) => {
+        const document = await readDocument(ref, store);
+        const block = await packedBlock(`rollout:${document.id}`, document);
+        return { id: document.id, facts: document.facts, block };
+      });
+      for await (const one of packed) {
+        facts.push(one.facts);
+        places[one.id] = await files.put(one.block);
+      }
+      overview.push(await packedBlock(`facts:${run.id}`, facts));
+    }
+    const report: ReportDocument = {
+      made_at: Date.now() / 1000,
+      runs: runs.map(entryOf),
+      files: new Set(Object.values(places)).size > 1 ? places : {},
+    };
+    const written = await files.close([...overview, plainBlock('report', report), after].join(''));
+    return { rollouts, files: written };
+  } catch (error) {
+    await files.abandon();
+    throw error;
+  }
+}
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+
+/** Each once, with the rollouts that are asked for. */
+async function runsOf(targets: readonly Target[], store: RunStore): Promise<RunDocument[]> {
+  const runs: RunDocument[] = [];
+  for (const id of new Set(targets.map((target) => target.id))) {
+    const run = await createRunReader(store, id).document();
+    if (run === null) throw new Error(`no batch or stream ${id} in ${store.name}`);
+    runs.push(
+      partOf(
+        run,
+        targets.filter((target) => target.id === id),
+      ),
+    );
+  }
+  return runs;
+}
+
+function partOf(run: RunDocument, targets: readonly Target[]): RunDocument {
+  const wanted = targets.map((target) => {
+    const rollouts = run.rollouts.filter(isIn(run, target));
+    const { id, steps, row, repeat } = target;
+    if (rollouts.length === 0 && (steps !== null || row !== null))
+      throw new Error(
+        `${id}: expected rollouts ${whatOf({ steps, row, repeat })}, got none: the store has ${run.rollouts.length} of it`,
+      );
+    return rollouts;
+  });
+  const some = new Set(wanted.flat());
+  const steps = targets.map(({ steps }) => steps);
+  return {
+    ...run,
+    closed_steps: run.closed_steps.filter(({ step }) =>
+      steps.some((one) => one === null || (step >= one.first && step <= one.last)),
+    ),
+    rollouts: run.rollouts.filter((rollout) => some.has(rollout)),
+  };
+}
+
+function isIn(
+  { closed_steps }: RunDocument,
+  { steps, row, repeat }: Target,
+): (of: { row: number; repeat: number }) => boolean {
+  const groups =
+    steps &&
+    new Set(
+      closed_steps
+        .filter(({ step }) => step >= steps.first && step <= steps.last)
+        .flatMap((step) => step.groups),
+    );
+  return (of) =>
+    (groups === null || groups.has(of.row)) &&
+    (row === null || of.row === row) &&
+    (repeat === null || of.repeat === repeat);
+}
+
+const whatOf = ({ steps, row, repeat }: Omit<Target, 'id'>): string =>
+  steps === null
+    ? `of row ${row ?? ''}${repeat === null ? '' : `, repeat ${repeat}`}`
+    : `of steps ${steps.first} to ${steps.last}`;
+
+const entryOf = (run: RunDocument): RunEntry => {
+  const { id, kind, created_at, is_closed, requested, completed, mean_reward, steps } = run;
+  return { id, kind, created_at, is_closed, requested, completed, mean_reward, steps };
+};
