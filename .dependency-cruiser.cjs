@@ -69,6 +69,7 @@ module.exports = {
     ),
     room(
       'viewer',
+      'src/client/follow',
       'src/client/list',
       'src/client/show',
       'src/trajectories/trajectory-store',

@@ -229,7 +229,14 @@ export interface Observation {
   step_s: number;
 }
 
-/** A place where a text was found. */
+/**
+ * What `serve` sends to a page that follows: `event: run` with a RunDocument that has no `rollouts`, `event: rollouts`
+ * with a list of RolloutEntry (first all, then those that have changed), `event: rollout` with a RolloutDocument, and
+ * `event: over` where nothing more will come: then the page has to close its EventSource.
+ */
+export type Event = 'run' | 'rollouts' | 'rollout' | 'over';
+
+/** A place where a text was found. Searches and facts come as lines of JSON, each a list of Hit or a RolloutFacts. */
 export interface Hit {
   row: number;
   repeat: number;

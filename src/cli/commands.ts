@@ -78,6 +78,14 @@ FILE (default ID.html) needs no network and nothing beside it; what is larger th
 and so on. --steps takes those of a stream's closed steps.`,
     load: async () => (await import('./report.js')).reportCommand,
   },
+  serve: {
+    usage: `temporal-rollout serve [--port N] [--config FILE]
+
+Shows rollouts in a browser while they run, and afterwards: of all batches and streams in the store that temporal.yaml
+names, without server and worker. It serves 127.0.0.1 alone, at port N (default 8234), and changes nothing. The address
+that it prints has a token, which .rollouts/viewer-token beside FILE keeps: removing that file makes another one.`,
+    load: async () => (await import('./serve.js')).serveCommand,
+  },
   export: {
     usage: `temporal-rollout export BATCH [--step N] --to FILE [--config FILE]
 

@@ -5,7 +5,7 @@ import { placeText } from '../../src/client/show/entry.js';
 import type { BatchResult } from '../../src/model/results/result.js';
 import type { StoredRequest } from '../../src/model/stream/stream-request.js';
 import type { StoredBatch, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
-import type { Hit, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
+import type { Hit, RolloutEntry, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
 import { allOf, asTheyCome } from './as-they-come.js';
 import { factsOf } from './facts.js';
 import { rolloutEntry } from './rollout.js';
@@ -64,6 +64,9 @@ const closed = ({ counts, metrics }: BatchResult) => ({
 export interface RunReader {
   /** null: the store does not have it. */
   document: () => Promise<RunDocument | null>;
+  /** The same without its rollouts. */
+  run: () => Promise<Omit<RunDocument, 'rollouts'> | null>;
+  entries: () => Promise<RolloutEntry[]>;
   /** Of these rollouts, by default all, as they come. */
   facts: (places?: Iterable<Place>) => AsyncGenerator<RolloutFacts>;
   search: (words: string) => AsyncGenerator<Hit[]>;
@@ -77,42 +80,47 @@ interface Place {
 export function createRunReader(store: RunStore, id: string): RunReader {
   const reader = createBatchReader(store, id);
   const steps = createStepReader(store, id);
-  const known = new Map<string, { size: number; facts: RolloutFacts }>();
+  const known = new Map<string, { size: number; facts: Promise<RolloutFacts> }>();
   const rolloutAt = (place: Place) => readRollout({ batch_id: id, ...place }, store);
   const readFacts = async (place: Place): Promise<RolloutFacts> => {
     const key = placeText(place);
     const size = await store.journalSize({ batch_id: id, ...place });
     const before = known.get(key);
-    if (before?.size === size) return before.facts;
-    const facts = factsOf(await rolloutAt(place));
+    if (before?.size === size) return await before.facts;
+    const facts = rolloutAt(place).then(factsOf);
     known.set(key, { size, facts });
-    return facts;
+    return await facts.catch((error: unknown) => {
+      known.delete(key);
+      throw error;
+    });
   };
+  const run: RunReader['run'] = async () => {
+    const request = await store.findRequest(id);
+    if (request === null) return null;
+    const batch = (await store.listBatches()).find(({ batch_id }) => batch_id === id);
+    const entry = await runEntry(batch ?? { batch_id: id, created_ms: null }, { request, store });
+    const result = entry.kind === 'batch' ? await resultOf(store.outputs(id)) : null;
+    const closed_steps = entry.kind === 'stream' ? await steps() : [];
+    const { metrics = null, notes = [] } = result ?? {};
+    return { ...entry, settings: settingsOf(request), metrics, notes, closed_steps };
+  };
+  const entries = async (): Promise<RolloutEntry[]> => (await reader.entries()).map(rolloutEntry);
   return {
+    run,
+    entries,
     document: async () => {
-      const request = await store.findRequest(id);
-      if (request === null) return null;
-      const batch = (await store.listBatches()).find(({ batch_id }) => batch_id === id);
-      const entry = await runEntry(batch ?? { batch_id: id, created_ms: null }, { request, store });
-      const result = entry.kind === 'batch' ? await resultOf(store.outputs(id)) : null;
-      const rollouts = (await reader.entries()).map(rolloutEntry);
-      const closed_steps = entry.kind === 'stream' ? await steps() : [];
-      return {
-        ...entry,
-        settings: settingsOf(request),
-        metrics: result?.metrics ?? null,
-        notes: result?.notes ?? [],
-        closed_steps,
-        rollouts,
-      };
+      const found = await run();
+      return found && { ...found, rollouts: await entries() };
     },
     facts: async function* (places) {
       yield* asTheyCome(places ?? (await store.listJournals(id)), readFacts);
     },
     search: async function* (words) {
-      yield* asTheyCome(await store.listJournals(id), async (place) =>
+      if (words === '') return;
+      const found = asTheyCome(await store.listJournals(id), async (place) =>
         hitsIn(await rolloutAt(place), words),
       );
+      for await (const hits of found) if (hits.length > 0) yield hits;
     },
   };
 }

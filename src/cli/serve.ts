@@ -1,0 +1,42 @@
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { addressOf, startViewer } from '../../viewer/serve/serve.js';
+import { tokenIn } from '../../viewer/serve/token.js';
+import { readBundle } from '../../viewer/shell.js';
+import { plain } from '../platform/plain.js';
+import { untilAborted } from '../platform/process/interrupts.js';
+import { untilShutdown } from '../platform/process/lifeline.js';
+import { DEFAULT_FILE, TEXT, integerOf } from './arguments.js';
+import { fileOfStore, withStoreThatAnswers } from './store.js';
+
+/** Rollouts of a store as pages, until SIGINT or SIGTERM. */
+export async function serveCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: { config: TEXT, port: { ...TEXT, default: '8234' } },
+  });
+  const port = integerOf('--port', { text: values.port, least: 0 });
+  const config = (await fileOfStore(values.config)) ?? DEFAULT_FILE;
+  const bundle = await readBundle();
+  const token = await tokenIn(folderOf(config));
+  await withStoreThatAnswers(config, async ({ store }) => {
+    const viewer = await startViewer({ store, bundle, token, port }).catch((error: unknown) => {
+      throw isTaken(error)
+        ? new Error(`--port: ${port} of 127.0.0.1 is taken; another one, or 0 for any`)
+        : error;
+    });
+    console.log(plain(`rollouts of ${store.name}: ${addressOf(viewer.url, token)}`));
+    await untilAborted(untilShutdown(process.env));
+    await viewer.close();
+  });
+  return 0;
+}
+
+/** That of the stack beside the temporal.yaml, whose own one is in it. */
+function folderOf(config: string): string {
+  const folder = path.dirname(path.resolve(config));
+  return path.basename(folder) === '.rollouts' ? folder : path.join(folder, '.rollouts');
+}
+
+const isTaken = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';

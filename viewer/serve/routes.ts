@@ -1,0 +1,181 @@
+import { follow } from '../../src/client/follow.js';
+import { placeText } from '../../src/client/show/entry.js';
+import type { RolloutRef } from '../../src/model/batch-request.js';
+import { BATCH_ID, rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
+import { readDocument } from '../read/rollout.js';
+import type { RunReader, RunStore } from '../read/runs.js';
+import { createRunReader, listRuns } from '../read/runs.js';
+import type { Bundle } from '../shell.js';
+import { SERVED_SHELL } from '../shell.js';
+import type { Answering } from './answers.js';
+import { answer, answerJson, answerLines, beginEvents, sendEvent } from './answers.js';
+import { createRecent } from './recent.js';
+
+/** What is asked of the store, by path. A third of the time at most goes into reading for those who follow. */
+const SELDOM = { every_ms: 1000, rest: 2 };
+/** What is known of a whole batch changes seldom, and its result may be far away. */
+const WHOLE_MS = 10_000;
+/** Runs whose journals are remembered, so that only those that grow are read again. */
+const MOST_READERS = 8;
+const MOST_WORDS = 200;
+
+/** Nothing of a path reaches the store but ids that it would accept. */
+export function createRoutes({ store, bundle }: { store: RunStore; bundle: Bundle }) {
+  const recent = createRecent();
+  const seldom = createRecent(WHOLE_MS);
+  const readers = new Map<string, RunReader>();
+  const readerOf = (id: string): RunReader => {
+    const reader = readers.get(id) ?? createRunReader(store, id);
+    readers.delete(id);
+    readers.set(id, reader);
+    for (const oldest of readers.keys()) {
+      if (readers.size <= MOST_READERS) break;
+      readers.delete(oldest);
+    }
+    return reader;
+  };
+  const given: Given = { store, recent, seldom, readerOf };
+  return async ({ pathname, searchParams }: URL, to: Answering): Promise<void> => {
+    const [first = '', ...rest] = pathname.slice(1).split('/').map(decodeURIComponent);
+    if (rest.length === 0) {
+      if (first === '') answer(to, { type: 'html', body: SERVED_SHELL });
+      else if (first === 'page.js') answer(to, { type: 'js', body: bundle.js });
+      else if (first === 'page.css') answer(to, { type: 'css', body: bundle.css });
+      else notFound(to);
+      return;
+    }
+    const [what = '', id = '', ...of] = rest;
+    if (first === 'api' && what === 'runs' && id === '')
+      answerJson(to, await recent('runs', async () => JSON.stringify(await listRuns(store))));
+    else if (first !== 'api' || !BATCH_ID.test(id)) notFound(to);
+    else if (what === 'rollouts') await answerRollout({ id, of }, { ...given, to });
+    else await answerRun({ what, id, of, words: searchParams.get('q') ?? '' }, { ...given, to });
+  };
+}
+
+interface Given {
+  store: RunStore;
+  recent: ReturnType<typeof createRecent>;
+  seldom: ReturnType<typeof createRecent>;
+  readerOf: (id: string) => RunReader;
+}
+
+type To = Given & { to: Answering };
+
+const notFound = (to: Answering): void => {
+  answer(to, {
+    status: 404,
+    type: 'json',
+    body: JSON.stringify({ error: 'there is no such page' }),
+  });
+};
+
+async function answerRun(
+  { what, id, of, words }: { what: string; id: string; of: readonly string[]; words: string },
+  { to, ...given }: To,
+): Promise<void> {
+  const { store, recent, readerOf } = given;
+  if ((await store.findRequest(id)) === null) {
+    notFound(to);
+    return;
+  }
+  const reader = readerOf(id);
+  const which = [what, ...of].join('/');
+  if (which === 'runs')
+    answerJson(to, await recent(`run ${id}`, async () => JSON.stringify(await reader.document())));
+  else if (which === 'runs/facts') await answerLines(to, reader.facts());
+  else if (which === 'runs/follow') await followRun({ id, reader }, { to, ...given });
+  else if (which === 'search') await answerLines(to, reader.search(words.slice(0, MOST_WORDS)));
+  else notFound(to);
+}
+
+/** First all rollouts, then those that have changed. */
+async function followRun(
+  { id, reader }: { id: string; reader: RunReader },
+  { to, recent, seldom }: To,
+): Promise<void> {
+  const look = () =>
+    recent(`list ${id}`, async () => {
+      const run = await seldom(`whole ${id}`, reader.run);
+      const entries = await reader.entries();
+      const texts = new Map(entries.map((entry) => [placeText(entry), JSON.stringify(entry)]));
+      const is_over = run?.is_closed === true && entries.every(({ ended }) => ended !== null);
+      return { run: JSON.stringify(run), texts, is_over };
+    });
+  const sent = new Map<string, string>();
+  const news = (key: string, text: string): boolean =>
+    sent.get(key) !== text && Boolean(sent.set(key, text));
+  beginEvents(to);
+  await follow({
+    look,
+    draw: ({ run, texts, is_over }) => {
+      if (to.response.writableNeedDrain) return false;
+      if (news('run', run)) sendEvent(to, { event: 'run', text: run });
+      const changed = [...texts].filter(([key, text]) => news(key, text)).map(([, text]) => text);
+      if (changed.length > 0) sendEvent(to, { event: 'rollouts', text: `[${changed.join(',')}]` });
+      if (is_over) sendEvent(to, { event: 'over', text: 'null' });
+      return is_over;
+    },
+    signal: to.signal,
+    ...SELDOM,
+  });
+}
+
+async function answerRollout(
+  { id, of: [place = '', ...more] }: { id: string; of: readonly string[] },
+  { to, ...given }: To,
+): Promise<void> {
+  const [, row, repeat] = /^(\d{1,9})-(\d{1,9})$/.exec(place) ?? [];
+  const which = more.join('/');
+  if (row === undefined || repeat === undefined || !['', 'follow'].includes(which)) {
+    notFound(to);
+    return;
+  }
+  const ref = { batch_id: id, row: Number(row), repeat: Number(repeat) };
+  if (which === 'follow') {
+    await followRollout(ref, { to, ...given });
+    return;
+  }
+  const { text, size } = await readNow(ref, given);
+  if (size === 0) notFound(to);
+  else answerJson(to, text);
+}
+
+interface Now {
+  size: number;
+  text: string;
+  has_ended: boolean;
+}
+
+/** Its document as it is; each of its states is read once, however many look at it. */
+async function readNow(ref: RolloutRef, { store, recent }: Given): Promise<Now> {
+  const size = await sizeOf(ref, { store, recent });
+  return await recent(`rollout ${rolloutId(ref)} ${size}`, async () => {
+    const document = await readDocument(ref, store);
+    return { size, text: JSON.stringify(document), has_ended: document.entry.ended !== null };
+  });
+}
+
+const sizeOf = (
+  ref: RolloutRef,
+  { store, recent }: Pick<Given, 'store' | 'recent'>,
+): Promise<number> => recent(`size ${rolloutId(ref)}`, () => store.journalSize(ref));
+
+/** Its document, whenever its journal has grown. */
+async function followRollout(ref: RolloutRef, { to, ...given }: To): Promise<void> {
+  let known = -1;
+  beginEvents(to);
+  await follow({
+    look: async (): Promise<Now | null> =>
+      (await sizeOf(ref, given)) === known ? null : await readNow(ref, given),
+    draw: (now) => {
+      if (now === null || to.response.writableNeedDrain) return false;
+      known = now.size;
+      sendEvent(to, { event: 'rollout', text: now.text });
+      if (now.has_ended) sendEvent(to, { event: 'over', text: 'null' });
+      return now.has_ended;
+    },
+    signal: to.signal,
+    ...SELDOM,
+  });
+}
