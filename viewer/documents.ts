@@ -230,13 +230,10 @@ export interface Observation {
 }
 
 /**
- * What `serve` sends to a page that follows: `event: run` with a RunDocument that has no `rollouts`, `event: rollouts`
- * with a list of RolloutEntry (first all, then those that have changed), `event: rollout` with a RolloutDocument, and
- * `event: over` where nothing more will come: then the page has to close its EventSource.
+ * A place where a text was found. `serve` answers searches and facts in lines of JSON, as they come: each a list of Hit,
+ * or a RolloutFacts. Who follows a run gets lists of RolloutEntry, first all and then those that have changed, and
+ * events `run`, RunDocuments without `rollouts`; who follows a rollout gets RolloutDocuments.
  */
-export type Event = 'run' | 'rollouts' | 'rollout' | 'over';
-
-/** A place where a text was found. Searches and facts come as lines of JSON, each a list of Hit or a RolloutFacts. */
 export interface Hit {
   row: number;
   repeat: number;

@@ -92,7 +92,11 @@ function serverSource(): Source {
     isLive: true,
     runs: () => json('runs'),
     run: (id) => json(runPath(id)),
-    facts: async (id) => linesOf(await (await get(`${runPath(id)}/facts`)).text()),
+    facts: async (id) => {
+      const all: RolloutFacts[] = [];
+      for await (const one of lines<RolloutFacts>(await get(`${runPath(id)}/facts`))) all.push(one);
+      return all;
+    },
     rollout: (place) => json(rolloutPath(place)),
     fileOf: () => null,
     follow: (id, on) =>
@@ -104,18 +108,28 @@ function serverSource(): Source {
         on(JSON.parse(json) as RolloutDocument);
       }),
     async *search(id, text) {
-      yield await json<Hit[]>(
-        `search/${encodeURIComponent(id)}?${new URLSearchParams({ q: text })}`,
-      );
+      const asked = new URLSearchParams({ q: text });
+      yield* lines<Hit[]>(await get(`search/${encodeURIComponent(id)}?${asked}`));
     },
   };
 }
 
-const linesOf = (text: string): RolloutFacts[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as RolloutFacts);
+/** As they come; whoever stops reading ends the answer. */
+async function* lines<T>({ body }: Response): AsyncGenerator<T> {
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+      if (done) return;
+      const whole = `${rest}${value}`.split('\n');
+      rest = whole.pop() ?? '';
+      for (const line of whole) yield JSON.parse(line) as T;
+    }
+  } finally {
+    await reader?.cancel();
+  }
+}
 
 function events(path: string, on: (json: string) => void): () => void {
   const stream = new EventSource(path);

@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-import type { Event } from '../documents.js';
 import { SERVED_POLICY } from '../shell.js';
 
 /** Answers, whole or line by line. All have the same headers. */
@@ -70,11 +69,9 @@ export function beginEvents({ response }: Answering): void {
   response.flushHeaders();
 }
 
-/** `text`: JSON, which has no line ends. */
-export const sendEvent = (
-  { response }: Answering,
-  { event, text }: { event: Event; text: string },
-): boolean => response.write(`event: ${event}\ndata: ${text}\n\n`);
+/** A browser asks again where a connection ends, so it stays when nothing more will come. */
+export const sendEvent = ({ response }: Answering, fields: string): boolean =>
+  response.write(`${fields}\n\n`);
 
 const drained = ({ response, signal }: Answering): Promise<void> =>
   new Promise((resolve) => {

@@ -110,10 +110,9 @@ async function followRun(
     look,
     draw: ({ run, texts, is_over }) => {
       if (to.response.writableNeedDrain) return false;
-      if (news('run', run)) sendEvent(to, { event: 'run', text: run });
+      if (news('run', run)) sendEvent(to, `event: run\ndata: ${run}`);
       const changed = [...texts].filter(([key, text]) => news(key, text)).map(([, text]) => text);
-      if (changed.length > 0) sendEvent(to, { event: 'rollouts', text: `[${changed.join(',')}]` });
-      if (is_over) sendEvent(to, { event: 'over', text: 'null' });
+      if (changed.length > 0) sendEvent(to, `data: [${changed.join(',')}]`);
       return is_over;
     },
     signal: to.signal,
@@ -171,8 +170,7 @@ async function followRollout(ref: RolloutRef, { to, ...given }: To): Promise<voi
     draw: (now) => {
       if (now === null || to.response.writableNeedDrain) return false;
       known = now.size;
-      sendEvent(to, { event: 'rollout', text: now.text });
-      if (now.has_ended) sendEvent(to, { event: 'over', text: 'null' });
+      sendEvent(to, `data: ${now.text}`);
       return now.has_ended;
     },
     signal: to.signal,
