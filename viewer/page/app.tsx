@@ -2,6 +2,8 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Address } from './address.js';
 import { hrefOf } from './address.js';
+import { CompareView } from './compare.js';
+import { GroupView } from './group.js';
 import { Help } from './help.js';
 import { useAddress, useKeys } from './hooks.js';
 import { RolloutView } from './rollout.js';
@@ -20,7 +22,7 @@ export function App({ source }: { source: Source }): JSX.Element {
       setHelp(!isHelp);
     },
   });
-  const place = address === null ? '' : hrefOf({ ...address, options: {} });
+  const place = address === null ? '' : placeOf(address);
   useEffect(() => {
     document.title = address === null ? 'Rollouts' : titleOf(address);
     scrollTo(0, 0);
@@ -77,7 +79,10 @@ function View({ source, address }: { source: Source; address: Address }): JSX.El
   const { run, row, repeat, options } = address;
   if (run === null) return <RunsView source={source} />;
   const at = { source, options };
-  if (row === null || repeat === null) return <RunView {...at} id={run} />;
+  if (options['with'] !== undefined)
+    return <CompareView source={source} address={{ ...address, run }} other={options['with']} />;
+  if (row === null) return <RunView {...at} id={run} />;
+  if (repeat === null) return <GroupView {...at} run={run} row={row} />;
   return <RolloutView {...at} place={{ run, row, repeat }} />;
 }
 
@@ -125,6 +130,10 @@ function Theme(): JSX.Element {
     </label>
   );
 }
+
+/** What has a page of its own: with another one beside it, it is another page. */
+const placeOf = ({ options, ...address }: Address): string =>
+  hrefOf({ ...address, options: { with: options['with'] ?? '' } });
 
 const titleOf = ({ run, row, repeat }: Address): string =>
   run === null

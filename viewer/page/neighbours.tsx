@@ -1,8 +1,10 @@
 import type { JSX } from 'preact';
 import { hrefOf } from './address.js';
+import { CompareWith } from './compare-with.js';
 import { go, useKeys, useLoaded } from './hooks.js';
 import { filterOf, joined, keyOf, partsOf, sorted } from './rows.js';
 import type { RolloutPlace, Source } from './source.js';
+import { rolloutIdOf } from './source.js';
 
 /** The rollouts before and behind this one, in the list that led here. */
 export function Neighbours({
@@ -16,14 +18,17 @@ export function Neighbours({
 }): JSX.Element | null {
   const { where = '', sort = '' } = options;
   const list = useLoaded(`${place.run} ${where} ${sort}`, async () => {
-    const { rollouts } = await source.run(place.run);
-    const rows = joined(rollouts, await source.facts(place.run));
+    const { rollouts, closed_steps: steps } = await source.run(place.run);
+    const rows = joined(rollouts, { facts: await source.facts(place.run), steps });
     return sorted(rows.filter(filterOf(where, partsOf(rows))), sort);
   });
   const rows = list.state === 'there' ? list.value : [];
   const index = rows.findIndex((row) => keyOf(row) === keyOf(place));
   const [before, after] = index === -1 ? [] : [rows[index - 1], rows[index + 1]];
   const kept = { where, sort };
+  const members = rows
+    .filter(({ row, repeat }) => row === place.row && repeat !== place.repeat)
+    .map(({ row, repeat }) => rolloutIdOf({ run: place.run, row, repeat }));
   const hrefTo = ({ row, repeat }: { row: number; repeat: number }): string =>
     hrefOf({ run: place.run, row, repeat, options: kept });
   const up = (): void => {
@@ -49,6 +54,7 @@ export function Neighbours({
       )}
       {after !== undefined && <a href={hrefTo(after)}>{keyOf(after)} →</a>}
       <a href={hrefOf({ run: place.run, row: place.row, options: kept })}>group {place.row}</a>
+      <CompareWith address={place} choices={members} />
     </nav>
   );
 }

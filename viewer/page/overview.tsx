@@ -1,6 +1,12 @@
 import type { ComponentChildren, JSX } from 'preact';
+import { useMemo } from 'preact/hooks';
 import type { RunDocument } from '../documents.js';
 import type { Row } from './rows.js';
+import { Breakdowns } from './breakdowns.js';
+import { Charts } from './charts.js';
+import { odditiesOf } from './oddities.js';
+import { Steps } from './steps.js';
+import { hrefOf } from './address.js';
 import { breakdown, sumOf } from './sums.js';
 import { Shown } from './text.js';
 import { decimal, percent, plural, seconds, time, whole } from './words.js';
@@ -10,10 +16,12 @@ export function Overview({
   run,
   rows,
   all,
+  options,
 }: {
   run: RunDocument;
   rows: readonly Row[];
   all: number;
+  options: Record<string, string>;
 }): JSX.Element {
   const sum = sumOf('', rows);
   const ends = breakdown(rows, ({ ended }) => ended ?? 'unfinished');
@@ -42,6 +50,7 @@ export function Overview({
         </Figure>
         <Figure name="began">{time(run.created_at)}</Figure>
       </dl>
+      <Oddities {...{ run: run.id, rows, options }} />
       {run.notes.length > 0 && (
         <ul class="notes">
           {run.notes.map((note) => (
@@ -55,7 +64,41 @@ export function Overview({
       {run.metrics !== null && (
         <Fields title={plural(Object.keys(run.metrics).length, 'metric')} fields={run.metrics} />
       )}
+      <Steps steps={run.closed_steps} />
+      <Charts {...{ run: run.id, rows, options }} />
+      <Breakdowns {...{ run: run.id, rows, options }} />
     </section>
+  );
+}
+
+function Oddities({
+  run,
+  rows,
+  options,
+}: {
+  run: string;
+  rows: readonly Row[];
+  options: Record<string, string>;
+}): JSX.Element | null {
+  const oddities = useMemo(() => odditiesOf(rows), [rows]);
+  if (oddities.length === 0) return null;
+  return (
+    <div class="oddities">
+      <h2>Worth a look</h2>
+      <ul>
+        {oddities.map(({ text, where }) => (
+          <li key={text}>
+            {where === null ? (
+              <Shown text={text} />
+            ) : (
+              <a href={hrefOf({ run, options: { ...options, where } })}>
+                <Shown text={text} />
+              </a>
+            )}
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

@@ -196,7 +196,7 @@ function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element {
       )}
       {forked_from !== null && (
         <p>
-          ⑂ forked from <Shown text={forked_from.rollout_id} /> at <Shown text={forked_from.at} />
+          Forked from <Shown text={forked_from.rollout_id} /> at <Shown text={forked_from.at} />
         </p>
       )}
       <Fields title="Parts of the reward" fields={facts.rewards} />

@@ -1,18 +1,28 @@
 import type { Fields } from '../../src/client/show/conditions.js';
 import { NUMBERS, TEXTS, parseConditions } from '../../src/client/show/conditions.js';
-import type { RolloutEntry, RolloutFacts } from '../documents.js';
+import type { RolloutEntry, RolloutFacts, StepEntry } from '../documents.js';
 
 /** A line of the list; its facts come after the list. */
 export interface Row extends RolloutEntry {
   facts: RolloutFacts | null;
+  /** Of a stream: the closed step that took it. */
+  step: number | null;
 }
 
 export const keyOf = ({ row, repeat }: { row: number; repeat: number }): string =>
   `${row}-${repeat}`;
 
-export function joined(entries: readonly RolloutEntry[], facts: readonly RolloutFacts[]): Row[] {
+export function joined(
+  entries: readonly RolloutEntry[],
+  { facts, steps }: { facts: readonly RolloutFacts[]; steps: readonly StepEntry[] },
+): Row[] {
   const known = new Map(facts.map((one) => [keyOf(one), one]));
-  return entries.map((entry) => ({ ...entry, facts: known.get(keyOf(entry)) ?? null }));
+  const stepOf = new Map(steps.flatMap(({ step, groups }) => groups.map((row) => [row, step])));
+  return entries.map((entry) => ({
+    ...entry,
+    facts: known.get(keyOf(entry)) ?? null,
+    step: stepOf.get(entry.row) ?? null,
+  }));
 }
 
 /** Entries that changed take the place of those before them; new ones come last. */
@@ -32,6 +42,7 @@ export const fieldsOf = (parts: readonly string[]): Fields<Row> => ({
   what: 'filter',
   numbers: {
     ...NUMBERS,
+    step: ({ step }) => step,
     characters: ({ facts }) => facts?.characters ?? null,
     prompt: ({ facts }) => facts?.prompt_tokens ?? null,
     logprob: ({ facts }) => facts?.mean_logprob ?? null,
@@ -87,16 +98,32 @@ export const COLUMNS = {
 } as const satisfies Record<string, (row: Row) => number | string | null>;
 export type Column = keyof typeof COLUMNS;
 
-/** `reward`, or `-reward` for the largest first. Rows without the value come last. */
-export function sorted(rows: readonly Row[], sort: string): Row[] {
+export const sorted = (rows: readonly Row[], sort: string): Row[] =>
+  sortedBy(rows, { sort, values: COLUMNS });
+
+/**
+ * `reward`, or `-reward` for the largest first; an unknown name sorts by `rollout`, and so are equal ones. Those without
+ * the value come last.
+ */
+export function sortedBy<R>(
+  rows: readonly R[],
+  { sort, values }: { sort: string; values: Record<string, Value<R>> },
+): R[] {
   const column = sort.replace(/^-/, '');
-  const value = Object.hasOwn(COLUMNS, column) ? COLUMNS[column as Column] : COLUMNS.rollout;
+  const placeOf = values['rollout'] ?? (() => 0);
+  const valueOf = (Object.hasOwn(values, column) ? values[column] : undefined) ?? placeOf;
   const sign = sort.startsWith('-') ? -1 : 1;
-  const keyed = rows.map((row) => ({ row, key: value(row), place: COLUMNS.rollout(row) }));
-  keyed.sort((a, b) => {
-    if (a.key === null || b.key === null)
-      return Number(a.key === null) - Number(b.key === null) || a.place - b.place;
-    return sign * (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) || a.place - b.place;
-  });
+  const keyed = rows.map((row) => ({ row, key: valueOf(row), place: placeOf(row) }));
+  keyed.sort(
+    (a, b) =>
+      Number(a.key === null) - Number(b.key === null) ||
+      sign * order(a.key, b.key) ||
+      order(a.place, b.place),
+  );
   return keyed.map(({ row }) => row);
 }
+
+type Value<R> = (row: R) => number | string | null;
+
+const order = (a: number | string | null, b: number | string | null): number =>
+  a === null || b === null || a === b ? 0 : a < b ? -1 : 1;

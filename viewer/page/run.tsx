@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { RolloutEntry, RolloutFacts, RunDocument } from '../documents.js';
+import { CompareWith } from './compare-with.js';
 import { FilterBox } from './filter.js';
 import { useLoaded } from './hooks.js';
 import { RolloutList } from './list.js';
@@ -47,7 +48,10 @@ function Run({
   const facts = useLoaded(run.id, () => source.facts(run.id));
   const entries = useFollowed(source, run);
   const known: RolloutFacts[] | null = facts.state === 'there' ? facts.value : null;
-  const rows = useMemo(() => joined(entries, known ?? []), [entries, known]);
+  const rows = useMemo(
+    () => joined(entries, { facts: known ?? [], steps: run.closed_steps }),
+    [entries, known],
+  );
   const parts = useMemo(() => partsOf(rows), [rows]);
   const { where = '', sort = '' } = options;
   const chosen = useMemo(() => chosenOf(rows, { where, parts }), [rows, where, parts]);
@@ -61,10 +65,17 @@ function Run({
         </p>
       )}
       <Overview {...{ run, rows: chosen.rows, all: rows.length, options }} />
+      <CompareRun source={source} run={run.id} />
       <h2 id="rollouts">{plural(list.length, 'rollout')}</h2>
       <RolloutList {...{ run: run.id, rows: list, options }} />
     </>
   );
+}
+
+function CompareRun({ source, run }: { source: Source; run: string }): JSX.Element {
+  const runs = useLoaded('runs', () => source.runs());
+  const others = runs.state === 'there' ? runs.value.map(({ id }) => id) : [];
+  return <CompareWith address={{ run }} choices={others.filter((id) => id !== run)} />;
 }
 
 function useFollowed(source: Source, run: RunDocument): readonly RolloutEntry[] {

@@ -55,7 +55,7 @@ function Block({
 
 export const SeamMark = ({ seam }: { seam: Seam }): JSX.Element => (
   <span class="seam">
-    ⌇ seam at token {whole(seam.token + 1)}: sampled on by <Shown text={seam.replica} />, version{' '}
+    ‖ seam at token {whole(seam.token + 1)}: sampled on by <Shown text={seam.replica} />, version{' '}
     <Shown text={seam.version ?? 'none'} />
   </span>
 );

@@ -32,20 +32,25 @@ const shareOf = (rows: readonly Row[], holds: (row: Row) => boolean): number | n
   return ended.length === 0 ? null : ended.filter(holds).length / ended.length;
 };
 
+/** By key, in the order in which keys come; a row may have several. */
+export function grouped<K>(rows: readonly Row[], keysOf: (row: Row) => Iterable<K>): Map<K, Row[]> {
+  const groups = new Map<K, Row[]>();
+  for (const row of rows) {
+    for (const key of keysOf(row)) {
+      const members = groups.get(key);
+      if (members === undefined) groups.set(key, [row]);
+      else members.push(row);
+    }
+  }
+  return groups;
+}
+
 /** A rollout with several values counts for each of them. The largest first. */
 export function breakdown(
   rows: readonly Row[],
   valuesOf: (row: Row) => readonly string[] | string | null,
 ): Sum[] {
-  const members = new Map<string, Row[]>();
-  for (const row of rows) {
-    for (const value of new Set([valuesOf(row) ?? []].flat())) {
-      const list = members.get(value);
-      if (list === undefined) members.set(value, [row]);
-      else list.push(row);
-    }
-  }
-  return [...members]
+  return [...grouped(rows, (row) => new Set([valuesOf(row) ?? []].flat()))]
     .map(([name, of]) => sumOf(name, of))
     .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
 }

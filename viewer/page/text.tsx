@@ -41,10 +41,11 @@ function Mark({ code }: { code: number }): JSX.Element {
 export function Raw({ text }: { text: string }): JSX.Element {
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? text : text.slice(0, SHOWN_CHARACTERS);
+  const blocks = blocksOf(shown);
   return (
     <div class="raw" dir="auto">
-      {blocksOf(shown).map((block, index) => (
-        <div class="block" key={index}>
+      {blocks.map((block, index) => (
+        <div class={blocks.length > 1 ? 'block' : ''} key={index}>
           <Shown text={block} />
         </div>
       ))}

@@ -90,7 +90,7 @@ function CallFacts({ call }: { call: CallPart }): JSX.Element {
   const { life, parent, cause, fork, prompt_tokens, queue_s, generate_s, observation } = call;
   const facts = [
     life !== null && (parent === null ? 'begins anew' : `continues call ${parent}`),
-    life !== null && fork !== null && `⑂ begins with ${whole(fork.ids)} ids of call ${fork.call}`,
+    life !== null && fork !== null && `begins with ${whole(fork.ids)} ids of call ${fork.call}`,
     cause !== null && `because: ${cause}`,
     life !== null && life > 1 && `life ${life}`,
     `prompt ${plural(prompt_tokens, 'token')}`,
@@ -125,7 +125,7 @@ function AnswerFacts({ answer }: { answer: Answer }): JSX.Element {
     !is_whole && '… not whole',
     restarted && '↺ sampled again from its beginning',
     inherited > 0 && `${plural(inherited, 'token')} of an earlier attempt`,
-    seams > 0 && `⌇ ${plural(seams, 'seam')}`,
+    seams > 0 && `‖ ${plural(seams, 'seam')}`,
     malformed > 0 && `✕ ${plural(malformed, 'malformed tool call')}`,
     untrained !== null && `does not train: ${untrained}`,
   ].filter((flag) => flag !== false);

@@ -1,0 +1,293 @@
+import type { ComponentChildren, JSX } from 'preact';
+import { hrefOf } from './address.js';
+import type { Row } from './rows.js';
+import { withCondition } from './rows.js';
+import type { Bin } from './sums.js';
+import { grouped, histogram, meanOf } from './sums.js';
+import { decimal, plural, seconds, whole } from './words.js';
+
+const WIDTH = 320;
+const HEIGHT = 150;
+const LEFT = 34;
+const BOTTOM = 130;
+const TOP = 8;
+/** More groups, or rollouts over time, than a chart has pixels for are thinned out evenly. */
+const MOST_LINES = 260;
+
+interface Shown {
+  run: string;
+  rows: readonly Row[];
+  options: Record<string, string>;
+}
+
+/** Plain SVG; what a bar stands for is a link to the rollouts behind it. */
+export function Charts(shown: Shown): JSX.Element {
+  const { rows } = shown;
+  return (
+    <div class="charts">
+      <Histogram
+        {...shown}
+        title="Rewards"
+        field="reward"
+        values={rows.flatMap(({ reward }) => reward ?? [])}
+      />
+      <Scatter {...shown} />
+      <Groups {...shown} />
+      <Histogram
+        {...shown}
+        title="Tokens"
+        field="tokens"
+        values={rows.map(({ tokens }) => tokens)}
+      />
+      <Histogram
+        {...shown}
+        title="Longest observation, characters"
+        field="observation"
+        values={rows.flatMap(({ facts }) => facts?.longest_observation ?? [])}
+      />
+      <Waterfall rows={rows} />
+    </div>
+  );
+}
+
+/** Axes with the ends of what they show. */
+export function Frame({
+  title,
+  summary,
+  x,
+  y,
+  children,
+}: {
+  title: string;
+  summary: string;
+  x: [string, string];
+  y: [string, string];
+  children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <figure class="chart">
+      <figcaption>
+        {title} <span class="quiet">{summary}</span>
+      </figcaption>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label={`${title}: ${summary}`}>
+        <path class="axis" d={`M${LEFT} ${TOP}V${BOTTOM}H${WIDTH}`} />
+        <text x={LEFT - 4} y={BOTTOM} text-anchor="end">
+          {y[0]}
+        </text>
+        <text x={LEFT - 4} y={TOP + 8} text-anchor="end">
+          {y[1]}
+        </text>
+        <text x={LEFT} y={BOTTOM + 13}>
+          {x[0]}
+        </text>
+        <text x={WIDTH - 2} y={BOTTOM + 13} text-anchor="end">
+          {x[1]}
+        </text>
+        {children}
+      </svg>
+    </figure>
+  );
+}
+
+/** From values to places on an axis. */
+export function scales(
+  xs: readonly number[],
+  ys: readonly number[],
+): {
+  x: (value: number) => number;
+  y: (value: number) => number;
+  ends: Record<'x' | 'y', [number, number]>;
+} {
+  const ends = { x: endsOf(xs), y: endsOf(ys) };
+  const part = (value: number, [low, high]: [number, number]): number =>
+    high === low ? 0.5 : (value - low) / (high - low);
+  return {
+    x: (value) => LEFT + 6 + part(value, ends.x) * (WIDTH - LEFT - 12),
+    y: (value) => BOTTOM - 5 - part(value, ends.y) * (BOTTOM - TOP - 10),
+    ends,
+  };
+}
+
+const endsOf = (values: readonly number[]): [number, number] =>
+  values.reduce<[number, number]>(
+    ([low, high], value) => [Math.min(low, value), Math.max(high, value)],
+    [values[0] ?? 0, values[0] ?? 0],
+  );
+
+function Histogram({
+  title,
+  field,
+  values,
+  run,
+  options,
+}: Shown & { title: string; field: string; values: readonly number[] }): JSX.Element | null {
+  const bins = histogram(values);
+  const [first, last] = [bins[0], bins.at(-1)];
+  if (first === undefined || last === undefined) return null;
+  const most = bins.reduce((a, { count }) => Math.max(a, count), 0);
+  const step = (WIDTH - LEFT) / bins.length;
+  return (
+    <Frame
+      title={title}
+      summary={`mean ${decimal(meanOf(values))} of ${whole(values.length)}`}
+      x={[decimal(first.from), decimal(last.to)]}
+      y={['0', whole(most)]}
+    >
+      {bins.map((bin, index) => {
+        const height = bin.count === 0 ? 0 : Math.max(1, (bin.count / most) * (BOTTOM - TOP));
+        const where = whereOf(options['where'] ?? '', { field, bin, isLast: bin === last });
+        const label = `${rangeOf(bin)}: ${plural(bin.count, 'rollout')}`;
+        return (
+          bin.count > 0 && (
+            <a
+              key={index}
+              href={hrefOf({ run, options: { ...options, where } })}
+              aria-label={label}
+            >
+              <rect
+                class="bar"
+                x={LEFT + index * step + 0.5}
+                y={BOTTOM - height}
+                width={Math.max(0.5, step - 1)}
+                height={height}
+              >
+                <title>{label}</title>
+              </rect>
+            </a>
+          )
+        );
+      })}
+    </Frame>
+  );
+}
+
+const rangeOf = ({ from, to }: Bin): string =>
+  from === to ? decimal(from) : `${decimal(from)} to ${decimal(to)}`;
+
+function whereOf(
+  where: string,
+  { field, bin, isLast }: { field: string; bin: Bin; isLast: boolean },
+): string {
+  const { from, to } = bin;
+  if (from === to) return withCondition(where, { field, value: from });
+  const low = withCondition(where, { field, sign: '>=', value: from });
+  return withCondition(low, { field, sign: isLast ? '<=' : '<', value: to });
+}
+
+/** Reward over length: an empty answer that is paid stands at the upper left. Dots grow with their number. */
+function Scatter({ rows }: Shown): JSX.Element | null {
+  const points = rows.flatMap(({ reward, tokens, facts }) =>
+    reward === null ? [] : [{ x: facts?.characters ?? tokens * 4, y: reward }],
+  );
+  if (points.length === 0) return null;
+  const { x, y, ends } = scales(
+    points.map((point) => point.x),
+    points.map((point) => point.y),
+  );
+  const dots = new Map<string, { x: number; y: number; count: number }>();
+  for (const point of points) {
+    const at = { x: Math.round(x(point.x) / 5) * 5, y: Math.round(y(point.y) / 5) * 5 };
+    const key = `${at.x} ${at.y}`;
+    dots.set(key, { ...at, count: (dots.get(key)?.count ?? 0) + 1 });
+  }
+  return (
+    <Frame
+      title="Reward over characters"
+      summary="of the answers"
+      x={ends.x.map(whole) as [string, string]}
+      y={ends.y.map(decimal) as [string, string]}
+    >
+      {[...dots.values()].map((dot) => (
+        <circle
+          key={`${dot.x} ${dot.y}`}
+          class="dot"
+          cx={dot.x}
+          cy={dot.y}
+          r={Math.min(7, 1.2 + Math.sqrt(dot.count) * 0.6)}
+        >
+          <title>{plural(dot.count, 'rollout')}</title>
+        </circle>
+      ))}
+    </Frame>
+  );
+}
+
+/** A column for each group, by its mean: its members' rewards, and a line from the worst to the best. */
+function Groups({ run, rows, options }: Shown): JSX.Element | null {
+  const groups = [...grouped(rows, ({ row }) => [row])]
+    .map(([row, members]) => ({ row, rewards: members.flatMap(({ reward }) => reward ?? []) }))
+    .filter(({ rewards }) => rewards.length > 0)
+    .map((group) => ({ ...group, mean: meanOf(group.rewards) ?? 0 }))
+    .sort((a, b) => a.mean - b.mean);
+  const some = thinned(groups);
+  if (some.length < 2) return null;
+  const { x, y, ends } = scales(
+    some.map((_, index) => index),
+    some.flatMap(({ rewards }) => rewards),
+  );
+  return (
+    <Frame
+      title="Groups by their mean reward"
+      summary={`${whole(groups.length)}${some.length < groups.length ? `, ${whole(some.length)} of them drawn` : ''}`}
+      x={['worst', 'best']}
+      y={ends.y.map(decimal) as [string, string]}
+    >
+      {some.map(({ row, rewards, mean }, index) => {
+        const [low, high] = endsOf(rewards);
+        return (
+          <a
+            key={row}
+            tabIndex={-1}
+            aria-label={`group ${row}`}
+            href={hrefOf({ run, row, options: { where: options['where'] ?? '' } })}
+          >
+            <path class="range" d={`M${x(index)} ${y(low)}V${y(high) - 0.5}`} />
+            <circle class="dot" cx={x(index)} cy={y(mean)} r={1.6} />
+            <title>{`group ${row}: mean ${decimal(mean)} of ${rewards.length}`}</title>
+          </a>
+        );
+      })}
+    </Frame>
+  );
+}
+
+/** When rollouts ran, in the order of their start. */
+function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
+  const ran = rows
+    .flatMap(({ started_at, wall_s, is_valid }) =>
+      started_at === null ? [] : [{ from: started_at, to: started_at + (wall_s ?? 0), is_valid }],
+    )
+    .sort((a, b) => a.from - b.from);
+  const some = thinned(ran);
+  if (some.length < 2) return null;
+  const { x, y, ends } = scales(
+    ran.flatMap(({ from, to }) => [from, to]),
+    [0, some.length - 1],
+  );
+  const lines = (isValid: boolean): string =>
+    some
+      .map((one, index) =>
+        one.is_valid === isValid
+          ? `M${x(one.from)} ${y(some.length - 1 - index)}H${x(one.to) + 0.5}`
+          : '',
+      )
+      .join('');
+  return (
+    <Frame
+      title="When rollouts ran"
+      summary={`${seconds(ends.x[1] - ends.x[0])}${some.length < ran.length ? `, ${whole(some.length)} of ${whole(ran.length)} drawn` : ''}`}
+      x={['0 s', seconds(ends.x[1] - ends.x[0])]}
+      y={['last', 'first']}
+    >
+      <path class="ran" d={lines(true)} />
+      <path class="ran failed" d={lines(false)} />
+    </Frame>
+  );
+}
+
+function thinned<T>(all: readonly T[]): T[] {
+  const every = Math.max(1, all.length / MOST_LINES);
+  return Array.from({ length: Math.ceil(all.length / every) }, (_, index) =>
+    all.slice(Math.floor(index * every), Math.floor(index * every) + 1),
+  ).flat();
+}

@@ -1,0 +1,162 @@
+import type { JSX } from 'preact';
+import { useMemo } from 'preact/hooks';
+import type { RolloutDocument, RunDocument } from '../documents.js';
+import type { Address } from './address.js';
+import { hrefOf, parseRolloutId } from './address.js';
+import { goQuietly, useLoaded } from './hooks.js';
+import { Loading } from './loading.js';
+import { Members } from './members.js';
+import type { Pair } from './pairs.js';
+import { pairsOf, sortedPairs, tallyOf } from './pairs.js';
+import { tokenParting } from './parting.js';
+import { keyOf } from './rows.js';
+import type { RolloutPlace, Source } from './source.js';
+import type { TableColumn } from './table.js';
+import { LongTable } from './table.js';
+import { Shown } from './text.js';
+import { decimal, whole } from './words.js';
+
+/** `other` is a run beside a run, or a rollout's id beside a rollout. */
+export function CompareView({
+  source,
+  address,
+  other,
+}: {
+  source: Source;
+  address: Address & { run: string };
+  other: string;
+}): JSX.Element {
+  const { run, row, repeat } = address;
+  if (row === null || repeat === null) return <TwoRuns {...{ source, address, other }} />;
+  const place = parseRolloutId(other);
+  if (place === null)
+    return (
+      <p role="alert" class="alert">
+        expected the id of a rollout, such as {run}/0-1, got <Shown text={other} />
+      </p>
+    );
+  return <TwoRollouts source={source} a={{ run, row, repeat }} b={place} />;
+}
+
+function TwoRollouts({
+  source,
+  a,
+  b,
+}: {
+  source: Source;
+  a: RolloutPlace;
+  b: RolloutPlace;
+}): JSX.Element {
+  const both = useLoaded(JSON.stringify([a, b]), () =>
+    Promise.all([source.rollout(a), source.rollout(b)]),
+  );
+  return (
+    <>
+      <h1>Two rollouts</h1>
+      <Loading of={both} what="the rollouts">
+        {(rollouts) => (
+          <>
+            <Parts rollouts={rollouts} />
+            <Members rollouts={rollouts} />
+          </>
+        )}
+      </Loading>
+    </>
+  );
+}
+
+function Parts({
+  rollouts: [a, b],
+}: {
+  rollouts: [RolloutDocument, RolloutDocument];
+}): JSX.Element {
+  const parting = tokenParting(a, b);
+  if (parting === null) return <p>They sampled the same tokens, as far as both go.</p>;
+  const { turn, token } = parting;
+  const options = { turn: String(turn), token: String(token) };
+  return (
+    <p>
+      They part at token {whole(token + 1)} of turn {turn}:{' '}
+      {[a, b].map((rollout) => (
+        <span key={rollout.id} class="part">
+          <a href={hrefOf({ ...parseRolloutId(rollout.id), options })}>
+            <Shown text={rollout.id} />
+          </a>
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function TwoRuns({
+  source,
+  address,
+  other,
+}: {
+  source: Source;
+  address: Address & { run: string };
+  other: string;
+}): JSX.Element {
+  const { run } = address;
+  const both = useLoaded(`${run} ${other}`, () =>
+    Promise.all([source.run(run), source.run(other)]),
+  );
+  return (
+    <>
+      <h1>
+        <Shown text={run} /> beside <Shown text={other} />
+      </h1>
+      <Loading of={both} what="the runs">
+        {([a, b]) => <Pairs {...{ a, b, address }} />}
+      </Loading>
+    </>
+  );
+}
+
+function Pairs({
+  a,
+  b,
+  address: { options },
+}: {
+  a: RunDocument;
+  b: RunDocument;
+  address: Address;
+}): JSX.Element {
+  const pairs = useMemo(() => pairsOf(a.rollouts, b.rollouts), [a, b]);
+  const { sort = 'change' } = options;
+  const sorted = useMemo(() => sortedPairs(pairs, sort), [pairs, sort]);
+  const { up, down, same, mean_change, lonely } = tallyOf(pairs);
+  return (
+    <>
+      <p>
+        Paired by sample and repeat: {whole(up)} higher in the second, {whole(down)} lower,{' '}
+        {whole(same)} the same; mean change {decimal(mean_change)}. {whole(lonely)} have no reward
+        on one side.
+      </p>
+      <LongTable
+        label="pairs of rollouts"
+        rows={sorted}
+        columns={COLUMNS}
+        keyOf={keyOf}
+        hrefOf={({ row, repeat }) =>
+          hrefOf({ run: a.id, row, repeat, options: { with: `${b.id}/${row}-${repeat}` } })
+        }
+        sort={sort}
+        onSort={(next) => {
+          goQuietly({ run: a.id, options: { ...options, sort: next } });
+        }}
+      />
+    </>
+  );
+}
+
+const COLUMNS: readonly TableColumn<Pair>[] = [
+  { name: 'rollout', label: 'Rollout', isText: true, cell: keyOf },
+  { name: 'change', label: 'Change', cell: ({ change }) => decimal(change) },
+  { name: 'a', label: 'Reward', cell: ({ a }) => decimal(a?.reward ?? null) },
+  { name: 'b', label: 'Reward of the second', cell: ({ b }) => decimal(b?.reward ?? null) },
+  { name: 'tokens_a', label: 'Tokens', cell: ({ a }) => whole(a?.tokens ?? null) },
+  { name: 'tokens_b', label: 'Tokens of the second', cell: ({ b }) => whole(b?.tokens ?? null) },
+  { name: 'ended_a', label: 'Ended', isText: true, cell: ({ a }) => a?.ended ?? '–' },
+  { name: 'ended_b', label: 'Second ended', isText: true, cell: ({ b }) => b?.ended ?? '–' },
+];

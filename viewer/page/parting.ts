@@ -1,0 +1,68 @@
+import type { RolloutDocument } from '../documents.js';
+import { textsOf } from './search.js';
+
+/** A text of a rollout, with the name of its place. */
+export interface Segment {
+  place: string;
+  text: string;
+}
+
+export interface Parting {
+  /** Texts that all members have. */
+  common: Segment[];
+  /** For each member: what comes behind the common part of the text in which they part. */
+  rests: { place: string; before: string; rest: string; others: Segment[] }[];
+}
+
+/** Shown of what is common in the text in which they part. */
+const LEAD = 120;
+
+/** What members of a group have in common from their beginning, and how each goes on. */
+export function partingOf(members: readonly (readonly Segment[])[]): Parting {
+  const [first = [], ...others] = members;
+  const isCommon = (segment: Segment, index: number): boolean =>
+    others.every((other) => isSame(other[index], segment));
+  const at = first.findIndex((segment, index) => !isCommon(segment, index));
+  // The same texts to the end of the shortest.
+  const shared = at === -1 ? first.length : at;
+  const texts = members.map((segments) => segments[shared]?.text ?? '');
+  const offset = commonLength(texts);
+  return {
+    common: first.slice(0, shared),
+    rests: members.map((segments) => {
+      const { place = 'end', text = '' } = segments[shared] ?? {};
+      const before = text.slice(Math.max(0, offset - LEAD), offset);
+      return { place, before, rest: text.slice(offset), others: segments.slice(shared + 1) };
+    }),
+  };
+}
+
+const isSame = (a: Segment | undefined, b: Segment): boolean =>
+  a?.place === b.place && a.text === b.text;
+
+/** Characters that all texts begin with, without half a character at the end. */
+export function commonLength(texts: readonly string[]): number {
+  const [first = '', ...others] = texts;
+  let length = 0;
+  while (length < first.length && others.every((text) => text[length] === first[length])) length++;
+  const last = first.charCodeAt(length - 1);
+  return length > 0 && last >= 0xd800 && last < 0xdc00 ? length - 1 : length;
+}
+
+/** The first token that two rollouts sampled differently; null: there is none in what both have. */
+export function tokenParting(
+  a: RolloutDocument,
+  b: RolloutDocument,
+): { turn: number; token: number } | null {
+  for (const [index, { number, answer }] of a.calls.entries()) {
+    const ids = b.calls[index]?.answer.tokens.ids ?? [];
+    const token = answer.tokens.ids.findIndex((id, at) => ids[at] !== id);
+    if (token !== -1) return { turn: number, token };
+    if (ids.length > answer.tokens.ids.length)
+      return { turn: number, token: answer.tokens.ids.length };
+  }
+  return null;
+}
+
+export const segmentsOf = (rollout: RolloutDocument): Segment[] =>
+  textsOf(rollout).filter(({ place }) => place !== 'fault');
