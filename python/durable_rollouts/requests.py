@@ -18,6 +18,15 @@ class SamplesFile(TypedDict):
     path: str
 
 
+class SamplesOf(TypedDict):
+    """The samples of another batch.
+
+    batch: a batch or a stream of the store: its samples, as it has them
+    """
+
+    batch: str
+
+
 class StructuredOutputs(TypedDict, total=False):
     """A structure that replies follow, in vLLM's terms; exactly one of the first six fields.
 
@@ -152,13 +161,27 @@ class Refill(TypedDict):
     max_replacements: int
 
 
+class ForkRequest(TypedDict):
+    """Where rollouts continue another one.
+
+    rollout_id: the rollout whose beginning stays: ``<batch_id>/<row>-<repeat>``
+    at: ``turn:3``: turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls. ``token:1250``: the first
+      1,250 tokens that the policy sampled stay, and their turn goes on behind them
+    train_prefix: whether these tokens train, too. Their weights must be those that go on (default ``False``)
+    """
+
+    rollout_id: str
+    at: str
+    train_prefix: NotRequired[bool]
+
+
 class BatchRequest(TypedDict):
     """A batch: these samples, ``num_repeats`` rollouts each. Only ``samples`` is required; docs/batches.md explains each field.
 
         request: BatchRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8}
 
-    samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
-      any length
+    samples: a JSONL file below the worker's ``inputs_dir``, a batch that has them, or a list of up to 256 kB; also any
+      iterable of rows, of any length
     limit: only the first n samples; None: all
     num_repeats: rollouts per sample (default ``1``)
     schema_version: the version of this format (default ``1``)
@@ -192,9 +215,10 @@ class BatchRequest(TypedDict):
       ``1``)
     rollout_workflows: each rollout has a workflow of its own. false, for agents only: their slice plays them, at a
       fraction of the cost (default ``True``)
+    fork: each rollout continues this one of another batch, from a turn or a token on
     """
 
-    samples: Union[SamplesFile, Iterable[Any]]
+    samples: Union[SamplesFile, SamplesOf, Iterable[Any]]
     limit: NotRequired[Optional[int]]
     num_repeats: NotRequired[int]
     schema_version: NotRequired[Literal[1]]
@@ -218,6 +242,7 @@ class BatchRequest(TypedDict):
     completion: NotRequired[Union[Complete, MinK, Refill]]
     min_valid: NotRequired[int]
     rollout_workflows: NotRequired[bool]
+    fork: NotRequired[ForkRequest]
 
 
 class RolloutSettings(TypedDict, total=False):
@@ -269,8 +294,8 @@ class StreamRequest(TypedDict):
 
         request: StreamRequest = {"samples": {"path": "train.jsonl"}, "num_repeats": 8, "groups_per_step": 32}
 
-    samples: a JSONL file below the worker's ``inputs_dir``, or a list of up to 256 kB; also any iterable of rows, of
-      any length
+    samples: a JSONL file below the worker's ``inputs_dir``, a batch that has them, or a list of up to 256 kB; also any
+      iterable of rows, of any length
     limit: only the first n samples; None: all
     num_repeats: rollouts per sample (default ``1``)
     schema_version: the version of this format (default ``1``)
@@ -312,7 +337,7 @@ class StreamRequest(TypedDict):
     keep_steps: how many delivered steps are kept; None: all, until ``forget``
     """
 
-    samples: Union[SamplesFile, Iterable[Any]]
+    samples: Union[SamplesFile, SamplesOf, Iterable[Any]]
     limit: NotRequired[Optional[int]]
     num_repeats: NotRequired[int]
     schema_version: NotRequired[Literal[1]]

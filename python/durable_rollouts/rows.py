@@ -141,6 +141,7 @@ class Segment(TypedDict):
     turn: turn, from 0; of an agent, the number of the call
     replica: base URL of the replica
     request_id: id of the request, as in the engine's log
+    inherited: of a fork: the rollout that it continues has sampled them
     """
 
     start: int
@@ -148,6 +149,7 @@ class Segment(TypedDict):
     turn: int
     replica: str
     request_id: str
+    inherited: NotRequired[Literal[True]]
 
 
 class Timing(TypedDict):
@@ -229,8 +231,8 @@ class RowSequence(TypedDict):
       does not train
     policy_versions: weights that sampled each token: runs over the generated tokens
     segments: replica and request that sampled each token: runs over the generated tokens
-    masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
-      is without them
+    masked: runs of generated tokens that do not train: in a stream with ``when_stale: mask`` those that are too old, in
+      a fork those of the rollout that it continues. ``train_mask`` is without them
     over_span: an answer has tokens of more versions than ``max_version_span``: the agent had read its beginning
     """
 
@@ -364,13 +366,15 @@ class RowColumns(TypedDict):
     program_end: of an agent: how its program ended the last time, and what it left
     all_tokens: of an agent: tokens of all its sequences. The other counts of a row are those of the main one
     over_span: an answer has tokens of more versions than ``max_version_span``: the agent had read its beginning
+    forked_from: of a fork: the rollout that it continues, by its ``rollout_id``
+    forked_at: of a fork: where it leaves that rollout, ``turn:N`` or ``token:N``
     failure: in failures.jsonl: why the rollout failed
     sample_row: in a stream: place of the group's sample in the input
     epoch: in a stream: how often all samples were played before
     step: in a stream: the step that delivers it
     token_lag: in a stream: how many versions its oldest token is behind the weights that train on it; None: unknown
-    masked: in a stream with ``when_stale: mask``: runs of generated tokens that are too old to train on. ``train_mask``
-      is without them
+    masked: runs of generated tokens that do not train: in a stream with ``when_stale: mask`` those that are too old, in
+      a fork those of the rollout that it continues. ``train_mask`` is without them
     """
 
     task_name: str
@@ -421,6 +425,8 @@ class RowColumns(TypedDict):
     program_end: NotRequired[ProgramEnd]
     all_tokens: NotRequired[AllTokens]
     over_span: NotRequired[Literal[True]]
+    forked_from: NotRequired[str]
+    forked_at: NotRequired[str]
     failure: NotRequired[Failure]
     sample_row: NotRequired[int]
     epoch: NotRequired[int]

@@ -90,6 +90,46 @@ class Client:
         """
         return Batch(run(self._aio.start_batch(request, id, columns=columns, task_name=task_name, restart=restart)))
 
+    def fork(
+        self,
+        rollout_id: str,
+        at: str,
+        id: str,
+        *,
+        n: int = 1,
+        train_prefix: bool = False,
+        **settings: Unpack[RolloutSettings],
+    ) -> "Batch":
+        """Starts a batch whose rollouts continue one of another batch: a turn or a token of it is sampled anew.
+
+        rollout_id: that rollout, as rows have it
+        at: ``turn:3``: turns 0 to 2 stay; of an agent, its calls. ``token:1250``: so many sampled tokens stay
+        id: up to 120 letters, digits and ``._:-``
+        n: rollouts, at most 300
+        train_prefix: whether what stays trains, too; the same weights must serve
+        settings: what changes of the request of its batch: ``help(durable_rollouts.RolloutSettings)``
+
+        Returns the batch at once. Raises what ``start_batch`` raises.
+
+            batch = client.fork("step-17/3-1", "turn:3", "step-17-fork", n=8, generation={"temperature": 1.2})
+
+        docs/batches.md has the rules.
+        """
+        return Batch(run(self._aio.fork(rollout_id, at, id, n=n, train_prefix=train_prefix, **settings)))
+
+    def rerun(self, like: str, id: str, **settings: Unpack[RolloutSettings]) -> "Batch":
+        """Starts a batch with the request and the samples of another one.
+
+        like: that batch, or a stream
+        id: up to 120 letters, digits and ``._:-``
+        settings: what changes of its request: ``help(durable_rollouts.RolloutSettings)``
+
+        Returns the batch at once. Raises what ``start_batch`` raises.
+
+            batch = client.rerun("step-17", "step-17-cold", generation={"temperature": 0.7})
+        """
+        return Batch(run(self._aio.rerun(like, id, **settings)))
+
     def rollout(
         self,
         sample: Any,

@@ -26,9 +26,25 @@ export async function sampleOf(
   { batch_id, row }: { batch_id: string; row: number },
   store: Pick<TrajectoryStore, 'findRequest' | 'sampleCount' | 'readSample'>,
 ): Promise<{ sample: Sample; place: StreamPlace | null }> {
+  const place = await streamPlaceOf({ batch_id, row }, store);
+  return { sample: await store.readSample({ batch_id, row: place?.sample_row ?? row }), place };
+}
+
+/** The same as it was given. */
+export async function sampleTextOf(
+  { batch_id, row }: { batch_id: string; row: number },
+  store: Pick<TrajectoryStore, 'findRequest' | 'sampleCount' | 'readSampleText'>,
+): Promise<string> {
+  const place = await streamPlaceOf({ batch_id, row }, store);
+  return await store.readSampleText({ batch_id, row: place?.sample_row ?? row });
+}
+
+/** null: it is a batch's. */
+async function streamPlaceOf(
+  { batch_id, row }: { batch_id: string; row: number },
+  store: Pick<TrajectoryStore, 'findRequest' | 'sampleCount'>,
+): Promise<StreamPlace | null> {
   const { stream } = await requestOf(batch_id, store);
-  if (stream === undefined)
-    return { sample: await store.readSample({ batch_id, row }), place: null };
-  const place = placeOfGroup(row, { ...stream, samples: await store.sampleCount(batch_id) });
-  return { sample: await store.readSample({ batch_id, row: place.sample_row }), place };
+  if (stream === undefined) return null;
+  return placeOfGroup(row, { ...stream, samples: await store.sampleCount(batch_id) });
 }

@@ -7,135 +7,24 @@ import {
   isOtherDeployment,
   openBatchClient,
 } from '../client/batch-client.js';
-import { follow } from '../client/follow.js';
 import { followBatch, refusalOf, watchBatch } from '../client/progress.js';
-import type { Started } from '../client/start-batch.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
 import type { WatchOptions } from '../client/progress.js';
 import { stackAt } from '../../dev/folder-claim.js';
 import { whySilent } from '../../dev/running-stack.js';
-import { BatchId } from '../model/batch-request.js';
 import type { Failures } from '../model/workflow-safe/failures.js';
-import { IN_PAYLOADS } from '../model/workflow-safe/foreign.js';
-import { UsageError, commandLine } from '../platform/command.js';
-import { checkJson } from '../platform/json/fault-place.js';
-import { readJson, writeJson } from '../platform/json/kept.js';
+import { commandLine } from '../platform/command.js';
+import { writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { readText } from '../platform/utf8-text.js';
-import { within } from '../platform/waits/abort.js';
 import { DEFAULT_FILE, FLAG, TEXT, onlyOne } from './arguments.js';
 import { withScreen } from './terminal.js';
 import { storeOfBatch } from './store.js';
 import { temporalSettings } from './temporal-settings.js';
 
-/** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
-
-export async function startCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      config: TEXT,
-      'input-file': TEXT,
-      id: TEXT,
-      watch: FLAG,
-      restart: FLAG,
-    },
-  });
-  const { 'input-file': file, watch, restart, config } = values;
-  if (file === undefined) throw new UsageError('expected --input-file FILE, the batch request');
-  if (restart && values.id === undefined)
-    throw new UsageError('--restart: expected --id ID, of the batch that is played again');
-  const batchId = values.id === undefined ? newId(file) : checkedId(values.id);
-  const request = await readRequest(file);
-  return await withClient(config, async (client, { server, taskQueue }) => {
-    const batch = await client.start({ batchId, taskQueue, request, restart });
-    const place = `${server.options.address}, namespace ${server.namespace}`;
-    console.log(plain(startedText(batch.started, { batchId, place, taskQueue })));
-    if (watch) return await watched(batch, { batchId, server, config });
-    const refusal = await refusedAtOnce(batch);
-    if (refusal !== null) throw new Error(`batch ${batchId}: ${refusal}`);
-    console.log(plain(`its board: ${commandLine(`watch ${batchId}`, config)}`));
-    return 0;
-  });
-}
-
-/** Somebody who has changed an environment would take the old rows for new ones. */
-export function startedText(
-  started: Started,
-  { batchId, place, taskQueue }: { batchId: string; place: string; taskQueue: string },
-): string {
-  const where = `on ${place}, task queue ${taskQueue}`;
-  switch (started.how) {
-    case 'joined':
-      return `batch ${batchId} runs already on ${place}, with this request: joined it`;
-    case 'started':
-      return `batch ${batchId} runs ${where}`;
-    case 'restarted':
-      return `batch ${batchId} is played again from the beginning ${where}`;
-    case 'continued': {
-      const { there } = started;
-      const continues = `batch ${batchId} continues ${where}`;
-      if (there === null) return continues;
-      const rows = `its last result has ${there.completed} of ${there.requested} rows; those that the store still has are not played again`;
-      return `${continues}: ${rows}\nif the code of the reward has changed: another --id, or --restart`;
-    }
-  }
-}
-
-/** A worker that runs checks a request within this time. */
-const CHECKED_MS = 5000;
-const LOOK_AGAIN_MS = 200;
-
-/** Why the batch has failed before anything ran; null: it has not, or nobody has checked it yet. */
-export async function refusedAtOnce(
-  { look, outcome }: BatchHandle,
-  checked_ms = CHECKED_MS,
-): Promise<string | null> {
-  let refusal: string | null = null;
-  // A server or a worker that is slow is no refusal.
-  const following = follow({
-    look: async () => {
-      const seen = await look();
-      return { ...seen, ended: seen.closed ? await outcome() : null };
-    },
-    draw: ({ ended, progress, trouble }) => {
-      if (ended !== null && 'failure' in ended) refusal = ended.failure;
-      const isChecked = progress !== null && progress.phase !== 'planning';
-      return ended !== null || trouble !== null || isChecked;
-    },
-    signal: AbortSignal.timeout(checked_ms),
-    every_ms: LOOK_AGAIN_MS,
-  });
-  await within(
-    checked_ms,
-    following.catch(() => false),
-  );
-  return refusal;
-}
-
-/** A worker would refuse it, too, but where nobody looks. */
-function checkedId(id: string): string {
-  const { error } = BatchId.safeParse(id);
-  if (error === undefined) return id;
-  throw new UsageError(`--id: ${error.issues[0]?.message ?? 'expected a batch id'}`);
-}
-
-/** `batch.json` gets the name of its folder. */
-function newId(file: string): string {
-  const { name, dir } = path.parse(path.resolve(file));
-  const stem = (name === 'batch' ? path.basename(dir) : name).replace(/[^A-Za-z0-9._-]+/g, '-');
-  const time = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
-  return `${stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 80) || 'batch'}-${time}`;
-}
-
-async function readRequest(file: string): Promise<unknown> {
-  const text = await readText(file);
-  checkJson(text, { file, what: 'a batch request' });
-  return readJson(text, IN_PAYLOADS);
-}
+/** A batch without the Temporal CLI: `watch`, `stop`, `result`. `start.ts` starts one. */
 
 export async function watchCommand(args: string[]): Promise<number> {
   const { batchId, config } = meantIn(args);
@@ -163,7 +52,7 @@ const SHOWN_BY: Record<string, { what: string; by: (id: string) => string }> = {
   rollout: { what: 'one rollout', by: (id) => `show ${id}` },
 };
 
-interface Sought {
+export interface Sought {
   batchId: string;
   server: ServerAddress;
   config: string | undefined;
@@ -197,7 +86,7 @@ async function whyNowhere({ batchId, server, config }: Sought): Promise<string> 
     : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}${meant}`;
 }
 
-async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
+export async function watched(batch: BatchHandle, sought: Sought): Promise<number> {
   const { batchId, server, config } = sought;
   return await withScreen(process.stdout, async (screen, signal) => {
     const whyForgotten = () => whyNowhere(sought);
@@ -287,7 +176,7 @@ interface Place {
 }
 
 /** The server has to answer. */
-async function withClient(
+export async function withClient(
   config: string | undefined,
   use: (client: BatchClient, place: Place) => Promise<number>,
 ): Promise<number> {

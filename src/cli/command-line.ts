@@ -9,6 +9,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
   temporal-rollout start --input-file FILE [--id ID] [--restart] [--watch]
                                             start or continue a batch
+  temporal-rollout fork BATCH/ROW-REPEAT --at turn:N
+                                            rollouts that continue this one
   temporal-rollout watch|stop|result BATCH  its board; end it; its result
   temporal-rollout list                     batches and streams: state, counts, reward
   temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read

@@ -4,9 +4,11 @@ import type { Command } from '../platform/command.js';
 export const COMMANDS: Partial<Record<string, Command>> = {
   ...GYM_COMMANDS,
   start: {
-    usage: `temporal-rollout start --input-file FILE [--id ID] [--restart] [--watch] [--config FILE]
+    usage: `temporal-rollout start --input-file FILE [--id ID] [--set KEY=VALUE …] [--restart] [--watch] [--config FILE]
+temporal-rollout start --like BATCH …
 
-Starts a batch with the request in FILE (JSON). ID names this request permanently: starting it again joins the batch
+Starts a batch with the request in FILE (JSON), or with that of another batch, whose samples the store has: --like BATCH.
+--set changes a field of it, such as generation.temperature=0.7; VALUE is JSON, or else a text. ID names this request permanently: starting it again joins the batch
 while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed.
 --restart plays a batch again that has ended, for example with another reward: the worker removes what its rollouts have
 played (their journals), the groups that were handed out, and metrics.json. Request and samples stay. The rows stay until
@@ -16,7 +18,24 @@ The exit code is 0 if the batch runs or, with --watch, has a result, even after 
 as TooFewValid); 2 if the arguments are wrong; 130 after Ctrl-C.
 The Temporal server and the task queue come from ./temporal.yaml if it exists, else from TEMPORAL_* variables and
 temporal.toml, else they are 127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,
-    load: async () => (await import('./batch.js')).startCommand,
+    load: async () => (await import('./start.js')).startCommand,
+  },
+  fork: {
+    usage: `temporal-rollout fork BATCH/ROW-REPEAT --at turn:N|token:N [--repeats N] [--id ID] [--set KEY=VALUE …]
+                      [--train-prefix] [--watch] [--config FILE]
+
+Starts a batch whose rollouts continue this one: they begin with what it has played, ids, rewards and state included, and
+go on from there, with the request of its batch, which --set changes as in start.
+
+  --at turn:3     turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls
+  --at token:1250 the first 1,250 tokens that the policy sampled stay, counted over all turns as \`segments\` of rows do.
+                  In the middle of a turn, the turn goes on behind the last of them. Agents have no such place
+  --repeats N     rollouts (1)
+  --train-prefix  the tokens that stay train, too; the same weights must serve
+
+An environment with sessions is stepped again, up to there; where it says something else, the rollout fails as
+ReplayDiffers. A program begins again, and is answered from the journal up to the call. The exit code is that of start.`,
+    load: async () => (await import('./start.js')).forkCommand,
   },
   watch: {
     usage: `temporal-rollout watch BATCH [--config FILE]

@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
 import { foreignObject } from './foreign-object.js';
+import { Fork, placeOfRollout } from './fork.js';
 import { GenerationSettings } from './generation-settings.js';
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
 import { isUpstream, Semantics } from './semantics.js';
 import { checkSettings } from './setting-checks.js';
 import { writeJson } from '../platform/json/kept.js';
+import { isRecord } from '../platform/json/object.js';
 import { utf8Length } from '../platform/utf8.js';
 import type { Limits } from './workflow-safe/limits.js';
 import { BATCH_ID } from './workflow-safe/rollout-id.js';
@@ -179,18 +181,23 @@ export const groupSettings = {
               "path below the worker's `inputs_dir`. If that is in a bucket, an address below it is allowed, too",
             ),
         }),
+        z.strictObject({
+          batch: BatchId.describe('a batch or a stream of the store: its samples, as it has them'),
+        }),
         InlineSamples,
       ],
       {
         error: (issue) =>
           issue.input === undefined
-            ? 'required: {"path": "….jsonl"} or a list of samples'
+            ? 'required: {"path": "….jsonl"}, {"batch": "…"} or a list of samples'
             : Array.isArray(issue.input) && issue.input.length === 0
               ? 'expected at least one sample, got an empty batch'
-              : 'expected {"path": "….jsonl"} or a list of samples',
+              : 'expected {"path": "….jsonl"}, {"batch": "…"} or a list of samples',
       },
     )
-    .describe("a JSONL file below the worker's `inputs_dir`, or a list of up to 256 kB"),
+    .describe(
+      "a JSONL file below the worker's `inputs_dir`, a batch that has them, or a list of up to 256 kB",
+    ),
   limit: z
     .int()
     .positive()
@@ -235,9 +242,13 @@ export const BatchRequest = z
       .describe(
         'each rollout has a workflow of its own. false, for agents only: their slice plays them, at a fraction of the cost',
       ),
+    fork: Fork.exactOptional().describe(
+      'each rollout continues this one of another batch, from a turn or a token on',
+    ),
   })
   .superRefine(checkSettings)
-  .superRefine(checkCompletion);
+  .superRefine(checkCompletion)
+  .superRefine(checkFork);
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** The input of a `rollout` started by hand: a batch of one. */
@@ -317,6 +328,21 @@ export function placeOf(input: unknown, workflowId: string): RolloutInput {
   const parsed = RolloutInput.safeParse(input);
   if (parsed.success) return parsed.data;
   throw invalidBatchRequest(problemsOf(parsed.error, input));
+}
+
+/** Whether an input of workflow `rolloutBatch` only says how it differs from the request of another batch. */
+export const isFilledIn = (input: unknown): input is object =>
+  isRecord(input) && ('like' in input || ('fork' in input && !('samples' in input)));
+
+function checkFork(
+  { fork, samples }: { fork?: Fork; samples: unknown },
+  context: z.RefinementCtx,
+): void {
+  if (fork === undefined) return;
+  const batch = placeOfRollout(fork.rollout_id)?.batch_id;
+  if (isRecord(samples) && samples['batch'] === batch) return;
+  const message = `expected none beside fork: they are those of its batch, {"batch": "${batch}"}`;
+  context.addIssue({ code: 'custom', path: ['samples'], message });
 }
 
 function checkCompletion(

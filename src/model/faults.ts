@@ -32,6 +32,8 @@ const RETRYABLE = {
   AgentFailed: false,
   /** An environment's state could not be rebuilt as the journal has it. */
   StateLost: false,
+  /** An environment that is stepped again, behind a fork, says something else than it said before. */
+  ReplayDiffers: false,
   /** A service lost the rollout's session: the rollout starts over, and fails at the third loss. */
   EnvironmentStateLost: false,
   StoreFault: true,

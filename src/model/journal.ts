@@ -9,6 +9,7 @@ import {
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, Fault, FAULT_TYPES } from './faults.js';
+import { Fork } from './fork.js';
 import { AGENT_LINES, Program } from './journal/agent-lines.js';
 import { Glance } from './journal/glance.js';
 import { foreign, logprobs, Reward, tokenIds, written } from './journal/line-parts.js';
@@ -85,6 +86,8 @@ const StartLine = z.object({
   untrained: z.literal(true).exactOptional(),
   /** The environment lost its session: the rollout starts over, and earlier turns are dropped. */
   over: z.literal(true).exactOptional(),
+  /** It begins with so many lines of another rollout, which follow this one. */
+  fork: Fork.extend({ lines: z.int() }).exactOptional(),
   /** What lists show before it, for readers of only the last lines. Absent if it starts over. */
   glance: Glance.exactOptional(),
 });

@@ -1,5 +1,5 @@
 import { KeptJson, writeJson } from '../platform/json/kept.js';
-import { BatchRequest } from './batch-request.js';
+import { BatchRequest, isFilledIn } from './batch-request.js';
 import { fieldsIn, isForeignObject } from './foreign-object.js';
 import { invalidBatchRequest, preview } from './problems.js';
 import { problemsWithHints } from './unknown-fields.js';
@@ -35,12 +35,18 @@ function fieldsOf(value: unknown): Record<string, unknown> | null {
  * same. Throws `InvalidBatchRequest` if ours does not parse.
  */
 export function differenceBetween(theirs: unknown, ours: unknown): string | null {
+  if (isFilledIn(ours)) return textOfDifference(firstDifference(theirs, ours));
   const parsed = BatchRequest.safeParse(ours);
   if (!parsed.success)
     throw invalidBatchRequest(
       problemsWithHints(parsed.error, { schema: BatchRequest, input: ours }),
     );
-  const difference = firstDifference(BatchRequest.safeParse(theirs).data ?? theirs, parsed.data);
+  return textOfDifference(
+    firstDifference(BatchRequest.safeParse(theirs).data ?? theirs, parsed.data),
+  );
+}
+
+function textOfDifference(difference: Difference | null): string | null {
   if (difference === null) return null;
   const { where, before, now } = difference;
   return `${where === '' ? 'the request' : where}: ${preview(before)} there, ${preview(now)} here`;

@@ -88,6 +88,8 @@ export const ROW_COLUMNS = [
   'program_end',
   'all_tokens',
   'over_span',
+  'forked_from',
+  'forked_at',
 ] as const;
 
 /** Further columns of a stream's rows. */

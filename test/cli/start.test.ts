@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import { refusedAtOnce, startedText } from '../../src/cli/batch.js';
+import { refusedAtOnce, startedText } from '../../src/cli/start.js';
 import type { BatchHandle } from '../../src/client/batch-client.js';
 import type { Look } from '../../src/client/batch-client.js';
 

@@ -14,6 +14,7 @@ describe('Fault', () => {
     EnvironmentFailed: true,
     AgentFailed: false,
     StateLost: false,
+    ReplayDiffers: false,
     EnvironmentStateLost: false,
     JournalLost: false,
     StoreFault: true,

@@ -67,6 +67,8 @@ MODULES: Dict[str, List[Whole]] = {
 
 INNER = {
     "BatchRequest.samples": "SamplesFile: A JSONL file of samples.",
+    "BatchRequest.samples.batch": "SamplesOf: The samples of another batch.",
+    "BatchRequest.fork": "ForkRequest: Where rollouts continue another one.",
     "BatchRequest.generation": "GenerationSettings",
     "PublishRequest.weights.lora": "Adapter: An adapter (LoRA) for the weights that are there. It is loaded beside them, and nothing is paused.",
     "PublishRequest.weights.checkpoint": "Checkpoint: Weights in files.",

@@ -104,7 +104,9 @@ class Writer:
         kinds = [one for one in schema["properties"].values() if "const" in one and isinstance(one["const"], str)]
         kind = kinds[0] if kinds else None
         where = place.replace("[]", "")
-        name, _, about = INNER.get(f"{where}.{kind['const']}" if kind else where, "").partition(": ")
+        first = next(iter(schema["properties"]))
+        keys = [f"{where}.{kind['const']}"] if kind else [f"{where}.{first}", where]
+        name, _, about = next((INNER[key] for key in keys if key in INNER), "").partition(": ")
         own = camel(kind["const"] if kind else place.rpartition(".")[2])
         return self.add(schema, name or own, about or sentence(kind["description"] if kind else text))
 

@@ -106,6 +106,53 @@ class Client:
         )
         return Batch(self._temporal, id, is_own=True, home=self._home)
 
+    async def fork(
+        self,
+        rollout_id: str,
+        at: str,
+        id: str,
+        *,
+        n: int = 1,
+        train_prefix: bool = False,
+        **settings: Unpack[RolloutSettings],
+    ) -> "Batch":
+        """Starts a batch whose rollouts continue one of another batch: a turn or a token of it is sampled anew.
+
+        rollout_id: that rollout, as rows have it
+        at: ``turn:3``: turns 0 to 2 stay; of an agent, its calls. ``token:1250``: so many sampled tokens stay
+        id: up to 120 letters, digits and ``._:-``
+        n: rollouts, at most 300
+        train_prefix: whether what stays trains, too; the same weights must serve
+        settings: what changes of the request of its batch: ``help(durable_rollouts.RolloutSettings)``
+
+        Returns the batch at once. Raises what ``start_batch`` raises.
+
+            batch = client.fork("step-17/3-1", "turn:3", "step-17-fork", n=8, generation={"temperature": 1.2})
+
+        docs/batches.md has the rules.
+        """
+        fork = {"rollout_id": rollout_id, "at": at, **({"train_prefix": True} if train_prefix else {})}
+        return await self._start({"fork": fork, "num_repeats": n, **settings}, id)
+
+    async def rerun(self, like: str, id: str, **settings: Unpack[RolloutSettings]) -> "Batch":
+        """Starts a batch with the request and the samples of another one.
+
+        like: that batch, or a stream
+        id: up to 120 letters, digits and ``._:-``
+        settings: what changes of its request: ``help(durable_rollouts.RolloutSettings)``
+
+        Returns the batch at once. Raises what ``start_batch`` raises.
+
+            batch = client.rerun("step-17", "step-17-cold", generation={"temperature": 0.7})
+        """
+        return await self._start({"like": like, **settings}, id)
+
+    async def _start(self, request: Mapping[str, Any], id: str) -> "Batch":
+        await starting.start_once(
+            self._temporal, "rolloutBatch", request, id=id, task_queue=self._task_queue, defaults=BATCH_DEFAULTS
+        )
+        return Batch(self._temporal, id, is_own=True)
+
     async def rollout(
         self,
         sample: Any,

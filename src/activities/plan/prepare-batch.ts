@@ -1,17 +1,18 @@
 import { unstamped } from '../../model/agent/placed-row.js';
-import { BatchRequest } from '../../model/batch-request.js';
+import type { BatchRequest } from '../../model/batch-request.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
-import { parsedAs } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
 import type { AskedEngines } from './ask-engines.js';
 import { askReplicas, askedOnce, refuseField } from './ask-engines.js';
 import { askAboutSamples, askEnvironments } from './ask-environments.js';
+import { filledIn } from './base-request.js';
+import { checkFork } from './check-fork.js';
 import { checkPrograms } from './check-programs.js';
 import { checkPrompts, checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
@@ -34,7 +35,8 @@ export async function prepareBatch(
   { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
   dependencies: Dependencies,
 ): Promise<PreparedBatch> {
-  return await prepareRequest(parsedAs(BatchRequest, input), { attempt, dependencies });
+  const request = await filledIn(input, dependencies.store);
+  return await prepareRequest(await checkFork(request, dependencies), { attempt, dependencies });
 }
 
 /** The same for a request that parses. */

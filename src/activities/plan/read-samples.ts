@@ -20,6 +20,8 @@ import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { dataProblem } from '../../platform/json/depth.js';
 import type { Dependencies } from '../dependencies.js';
 import { withColumns } from '../../model/sample-columns.js';
+import { forkedPlace } from '../../model/fork.js';
+import { sampleTextOf } from '../request-of.js';
 import { rowsBelow } from './inputs.js';
 import type { Ranges } from './sample-problems.js';
 import { programSampleProblems } from './check-programs.js';
@@ -61,10 +63,7 @@ export async function readSamples(
   const { samples, limit } = request;
   // A stream's history does not grow with its samples.
   const most = request.stream === undefined ? mostSamples(request) : Infinity;
-  const isFile = !Array.isArray(samples);
-  const rows = isFile
-    ? await rowsBelow(dependencies.deployment.inputs_dir, samples.path)
-    : samples.map((sample) => writeJson(sample));
+  const rows = await textsOf(request, dependencies);
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
@@ -95,6 +94,28 @@ export async function readSamples(
   if (request.stream !== undefined && request.stream.filter !== null && !seen.trains)
     throw nothingTrains(request.stream.filter);
   return { samples: raw, tasks, prompts, picture_at: seen.picture_at };
+}
+
+/** Of a fork only the one of the rollout that it continues. */
+async function textsOf(
+  { samples, fork }: StoredRequest,
+  { deployment, store }: Dependencies,
+): Promise<Iterable<string> | AsyncIterable<string>> {
+  if (fork !== undefined) return [await sampleTextOf(forkedPlace(fork), store)];
+  if (Array.isArray(samples)) return samples.map((sample) => writeJson(sample));
+  if ('path' in samples) return await rowsBelow(deployment.inputs_dir, samples.path);
+  const { batch: batch_id } = samples;
+  if ((await store.findRequest(batch_id)) !== null) return storedTexts(batch_id, store);
+  const what = `expected a batch or a stream that the store has, got ${batch_id}`;
+  throw invalidBatchRequest([{ where: 'samples.batch', what }]);
+}
+
+async function* storedTexts(
+  batch_id: string,
+  store: Dependencies['store'],
+): AsyncGenerator<string> {
+  const count = await store.sampleCount(batch_id);
+  for (let row = 0; row < count; row++) yield await store.readSampleText({ batch_id, row });
 }
 
 /** Each of their groups would be replaced by another one. */

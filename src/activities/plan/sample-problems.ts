@@ -70,7 +70,7 @@ export const placeOf = (
 /** The line of the first row, which editors count from 1, in a file that somebody wrote by hand or by a script. */
 function lineText(ranges: Ranges, samples: BatchRequest['samples']): string {
   const [first] = ranges;
-  if (first === undefined || Array.isArray(samples) || isPut(samples.path)) return '';
+  if (first === undefined || !('path' in samples) || isPut(samples.path)) return '';
   return ` (${shortened(samples.path, 80)}:${first[0] + 1})`;
 }
 

@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import { placedInfo } from '../../model/agent/placed-row.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
 import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
-import { referenceImages } from '../../model/content.js';
+import type { Content } from '../../model/content.js';
+import { referenceImages, textOf } from '../../model/content.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import type { LogMessage, Sample } from '../../model/sample.js';
@@ -16,6 +18,8 @@ import type { Playing } from '../playing.js';
 import { poolOf } from '../playing.js';
 import { recordFault } from '../record-fault.js';
 import { openLife } from '../turn/session.js';
+import type { Prefix } from './inherit.js';
+import { readPrefix, replayDiffers } from './inherit.js';
 import { renderPrompt } from './render-prompt.js';
 import type { GenerationService, Lease } from '../../generation/generation-service.js';
 
@@ -29,18 +33,22 @@ export async function begin(
   const sample = await openLife(playing, { ...dependencies, attempts });
   const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
   const inForce = { ...request, max_seq_len };
-  const opening = await openingOf({ sample, request: inForce, playing }, dependencies).catch(
-    async (error: unknown) => {
-      const names = { task: sample.task_name, service: request.generation.service };
-      throw await recordFault(error, { ...playing, attempts, names });
-    },
-  );
+  const prefix = await prefixFor(sample, { request, ...dependencies });
+  const inherited = prefix?.start.prompt ?? null;
+  const opening = await openingOf(
+    { sample, request: inForce, playing, inherited },
+    dependencies,
+  ).catch(async (error: unknown) => {
+    const names = { task: sample.task_name, service: request.generation.service };
+    throw await recordFault(error, { ...playing, attempts, names });
+  });
   await journal.append({
     kind: 'start',
     schema_version: 1,
     task_name: sample.task_name,
     settings: { ...settingsOf(request), ...(await epochOf(playing, { ...dependencies, request })) },
     ...opening,
+    ...(request.fork && { fork: { ...request.fork, lines: prefix?.inherited.length ?? 0 } }),
     extra_env_info: infoOf(playing.ref, { sample, request, ...dependencies }),
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
     ...(!mayTrain(sample) && { untrained: true as const }),
@@ -50,10 +58,26 @@ export async function begin(
   });
 }
 
+/** Of a fork: what it begins with. The environment may have added to the prompt, as it has done now. */
+async function prefixFor(
+  { message_log }: Sample,
+  { request: { fork, generation }, store }: Dependencies & { request: StoredRequest },
+): Promise<Prefix | null> {
+  if (fork === undefined) return null;
+  const prefix = await readPrefix({ fork, generation }, store);
+  const said = (log: readonly { content: Content }[]) => log.map(({ content }) => textOf(content));
+  const [expected, got] = [said(prefix.start.prompt), said(message_log)];
+  const isSame = prefix.start.plays === 'agent' || isDeepStrictEqual(expected, got);
+  if (isSame) return prefix;
+  throw replayDiffers('the prompt', { expected: expected.at(-1), got: got.at(-1) });
+}
+
 interface SampleOpening {
   sample: Sample;
   request: BatchRequest;
   playing: Playing;
+  /** Of a fork: the prompt as it was sent. */
+  inherited: readonly LogMessage[] | null;
 }
 
 /** A program's conversations are rendered as it asks. */
@@ -67,7 +91,7 @@ async function openingOf(
 }
 
 async function renderSample(
-  { sample, request, playing: { ref, signal } }: SampleOpening,
+  { sample, request, playing: { ref, signal }, inherited }: SampleOpening,
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
   const { generation } = request;
@@ -77,15 +101,17 @@ async function renderSample(
   return await poolOf(request, dependencies).request(
     { session_id: rolloutId(ref), signal, is_generation: false },
     async (service, lease) => {
-      const rendered = await renderPrompt(sample.message_log, {
-        service,
-        generation,
-        sends_pictures: dependencies.service(generation.service)?.images === 'engine',
-        signal,
-        check,
-      });
+      const rendered =
+        inherited ??
+        (await renderPrompt(sample.message_log, {
+          service,
+          generation,
+          sends_pictures: dependencies.service(generation.service)?.images === 'engine',
+          signal,
+          check,
+        }));
       check(rendered.reduce((total, message) => total + message.token_ids.length, 0));
-      if (!generation.prompt_logprobs) return rendered;
+      if (!generation.prompt_logprobs) return [...rendered];
       return await withPromptLogprobs(rendered, {
         service,
         lease,
@@ -124,7 +150,7 @@ async function epochOf(
   return { epoch: placeOfGroup(ref.row, { ...request.stream, samples }).epoch };
 }
 
-function settingsOf(request: BatchRequest): RolloutSettings {
+export function settingsOf(request: BatchRequest): RolloutSettings {
   return {
     generation: { ...request.generation, observation_format: observationFormatOf(request) },
     model: request.generation.model ?? '',

@@ -18,6 +18,7 @@ import { requestOf } from '../request-of.js';
 import { playSlice } from '../turn/play-turns.js';
 import { needsStart } from '../turn/session.js';
 import { begin } from './begin.js';
+import { inheritPrefix } from './inherit.js';
 import { parseSingle, planSingle } from './plan-single.js';
 
 /**
@@ -70,8 +71,9 @@ async function open(
   const play = async (playing: Playing): Promise<void> => {
     const { trajectory } = playing.journal;
     if (needsStart(trajectory)) await begin(playing, { ...dependencies, request });
-    if (!(deployedFor(trajectory, dependencies)?.plays_on ?? true)) return;
     try {
+      await inheritPrefix(playing, dependencies);
+      if (!(deployedFor(trajectory, dependencies)?.plays_on ?? true)) return;
       await playSlice(playing, dependencies);
     } catch (error) {
       // The rollout starts over in another session; its beginning throws the third loss.

@@ -2,6 +2,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import { generationCall } from '../../model/journal/standing.js';
 import { isUnchanged, withReplica } from '../../model/policy/record.js';
+import { openAnswer, prefixOf } from '../../model/journal/open-answers.js';
 import { contextOf } from '../../model/journal/trajectory.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
@@ -79,8 +80,8 @@ function callOf(
     request_id: `${id}.${turn}.${journal.writer}`,
     session_id: id,
     sharer: sharerOf(playing),
-    // Its environment sees it whole.
-    said: () => 0,
+    // Its environment sees it whole; what a fork begins with stays.
+    said: () => prefixOf(openAnswer(trajectory)),
     seed: (inherited) => seedOf(settings, { ...ref, turn, inherited }),
     eos_ids: () => knownEos(trajectory),
   };

@@ -4,6 +4,7 @@ import { Fault } from '../../model/faults.js';
 import type { LineOf } from '../../model/journal.js';
 import { environmentCall } from '../../model/journal/standing.js';
 import { isUpstream } from '../../model/semantics.js';
+import { preview } from '../../model/problems.js';
 import type { PlacedPicture } from '../../model/pictures.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
@@ -48,6 +49,7 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
 export async function step(playing: Playing, dependencies: Dependencies): Promise<void> {
   const { trajectory } = playing.journal;
   try {
+    checkPrefixWeights(trajectory);
     // Large answers hold a share until they are journalled.
     await withShare(dependencies.answers, (share) => observe(playing, { ...dependencies, share }));
   } catch (error) {
@@ -55,6 +57,20 @@ export async function step(playing: Playing, dependencies: Dependencies): Promis
     const { length: turn } = trajectory.calls;
     throw await recordFault(withoutSession(error), { ...playing, turn });
   }
+}
+
+/** Who trains on what was sampled before the fork trains on one policy. */
+function checkPrefixWeights({ start, calls }: Trajectory): void {
+  if (start?.fork?.train_prefix !== true) return;
+  const sampled = calls.flatMap(({ sampled: { segments } }) => segments);
+  const before = sampled.find(({ is_prefix }) => is_prefix);
+  const own = sampled.find(({ is_prefix }) => !is_prefix);
+  if (!before || !own || before.policy_version === own.policy_version) return;
+  throw new Fault({
+    type: 'PolicyVersionMismatch',
+    message: `fork.train_prefix: expected tokens of version ${preview(before.policy_version)}, which has sampled those before ${start.fork.at}, got tokens of ${preview(own.policy_version)}`,
+    retryable: false,
+  });
 }
 
 async function observe(
@@ -107,7 +123,7 @@ async function seenOf(
   };
 }
 
-function turnOf(trajectory: Trajectory): AskedStep {
+export function turnOf(trajectory: Trajectory): AskedStep {
   const log = textLog(messageLog(trajectory));
   log.push({ role: 'assistant', content: openAnswer(trajectory).generation?.content ?? '' });
   return {
@@ -118,7 +134,7 @@ function turnOf(trajectory: Trajectory): AskedStep {
 }
 
 /** Waits for a place at the environment, and asks it. */
-async function askEnvironment(
+export async function askEnvironment(
   playing: Playing,
   {
     environment,

@@ -24,4 +24,6 @@ export const written = {
   writer: z.string(),
   /** Seconds since the epoch, from the writer's monotonic clock. */
   at: z.number(),
+  /** Of a fork: the rollout that it continues has played it. */
+  inherited: z.literal(true).exactOptional(),
 };

@@ -31,8 +31,10 @@ export interface Segment {
   replica: string;
   request_id: string;
   policy_version: string | null;
-  version_source?: LineOf<'chunk'>['version_source'];
+  version_source?: NonNullable<LineOf<'chunk'>['version_source']>;
   logprobs_mode?: LogprobsMode;
+  /** The rollout that this one forks has sampled it. */
+  is_prefix?: true;
 }
 
 /** The journalled part of an answer. */
@@ -48,7 +50,7 @@ export interface Sampled {
   finish: Finish | null;
   /** null: more tokens may come. */
   generation: LineOf<'generation'> | null;
-  /** How many of the tokens an earlier attempt sampled. */
+  /** How many of the rollout's own tokens an earlier attempt sampled. */
   inherited: number;
 }
 
@@ -76,13 +78,17 @@ export function openAnswer(
   return call?.answer === null ? call.sampled : NO_ANSWER;
 }
 
+/** How many of the tokens the rollout that this one forks has sampled: they are the first, and stay. */
+export const prefixOf = ({ segments }: Pick<Sampled, 'segments'>): number =>
+  segments.findLast(({ is_prefix }) => is_prefix)?.end ?? 0;
+
 export const openAnswers = ({ calls }: Pick<Answers, 'calls'>): Sampled[] =>
   calls.flatMap(({ answer, sampled }) => (answer === null ? sampled : []));
 
 /** Another attempt continues with what is there. */
 export function inheritAnswers(answers: Answers): void {
   for (const sampled of openAnswers(answers)) {
-    const more = sampled.token_ids.length - sampled.inherited;
+    const more = sampled.token_ids.length - prefixOf(sampled) - sampled.inherited;
     if (sampled.generation !== null || more <= 0) continue;
     answers.inherited_tokens += more;
     sampled.inherited += more;
@@ -93,7 +99,7 @@ export function applyChunk(answers: Answers, chunk: LineOf<'chunk'>): void {
   const sampled = openSampled(answers, chunk);
   if (sampled === null || chunk.offset > sampled.token_ids.length) return;
   const { restarted_turns } = answers;
-  const { replica, request_id, policy_version, version_source, logprobs_mode } = chunk;
+  const { replica, request_id, policy_version, version_source, logprobs_mode, inherited } = chunk;
   const { token_ids, logprobs } = chunk;
   // A request that writes its tokens again gives them another version.
   const again = sampled.segments.at(-1)?.request_id === request_id ? token_ids.length : 0;
@@ -121,6 +127,7 @@ export function applyChunk(answers: Answers, chunk: LineOf<'chunk'>): void {
       policy_version,
       ...(version_source !== undefined && { version_source }),
       ...(logprobs_mode !== undefined && { logprobs_mode }),
+      ...(inherited && { is_prefix: inherited }),
     });
 }
 
@@ -138,7 +145,7 @@ function dropFrom(
   const dropped = sampled.token_ids.length - offset;
   if (dropped === 0) return;
   answers.wasted_tokens += Math.max(0, dropped - again);
-  const uninherited = Math.max(0, sampled.inherited - offset);
+  const uninherited = Math.max(0, sampled.inherited - Math.max(0, offset - prefixOf(sampled)));
   answers.inherited_tokens -= uninherited;
   sampled.inherited -= uninherited;
   sampled.token_ids.length = offset;

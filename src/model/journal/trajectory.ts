@@ -37,6 +37,8 @@ export interface Trajectory extends Calls, Lives {
   /** The workflow's run that was the last to finish it; null: none. */
   finished_in: string | null;
   start: LineOf<'start'> | null;
+  /** Of a fork: how many lines it has of the rollout that it continues. */
+  prefix_lines: number;
   /** Limits that an update changed, before the start or since; null: none. */
   limits: TurnLimits | null;
   /** The settings of the next turn: those of `start`, with the changed limits. null before the start. */
@@ -66,6 +68,7 @@ export function emptyTrajectory(): Trajectory {
     replaces: null,
     finished_in: null,
     start: null,
+    prefix_lines: 0,
     limits: null,
     settings_in_force: null,
     end: null,
@@ -93,6 +96,7 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   }
   if (line.writer !== trajectory.writer || trajectory.end !== null) return;
   applyToStanding(trajectory.standing, line);
+  if (line.inherited) trajectory.prefix_lines += 1;
   switch (line.kind) {
     case 'start':
       applyStart(trajectory, line);
@@ -198,6 +202,7 @@ function dropLife(trajectory: Trajectory): void {
   dropAnswers(trajectory);
   const { inherited_tokens, wasted_tokens, assistant_tokens } = trajectory;
   Object.assign(trajectory, noCalls(), { rewards: {}, total_reward: 0, inherited_tokens });
+  trajectory.prefix_lines = 0;
   trajectory.wasted_tokens = wasted_tokens + assistant_tokens;
 }
 

@@ -169,6 +169,14 @@ export const Row = z.looseObject({
     'of an agent: tokens of all its sequences. The other counts of a row are those of the main one',
   ),
   over_span: overSpan,
+  forked_from: z
+    .string()
+    .exactOptional()
+    .describe('of a fork: the rollout that it continues, by its `rollout_id`'),
+  forked_at: z
+    .string()
+    .exactOptional()
+    .describe('of a fork: where it leaves that rollout, `turn:N` or `token:N`'),
   failure: Failure.exactOptional().describe('in failures.jsonl: why the rollout failed'),
   sample_row: z
     .int()

@@ -38,6 +38,10 @@ const REQUEST = {
   turn: z.int().describe('turn, from 0; of an agent, the number of the call'),
   replica: z.string().describe('base URL of the replica'),
   request_id: z.string().describe("id of the request, as in the engine's log"),
+  inherited: z
+    .literal(true)
+    .exactOptional()
+    .describe('of a fork: the rollout that it continues has sampled them'),
 };
 
 export const RowMessage = z.strictObject({
@@ -119,7 +123,7 @@ export const masked = z
   .array(Run)
   .exactOptional()
   .describe(
-    'in a stream with `when_stale: mask`: runs of generated tokens that are too old to train on. `train_mask` is without them',
+    'runs of generated tokens that do not train: in a stream with `when_stale: mask` those that are too old, in a fork those of the rollout that it continues. `train_mask` is without them',
   );
 export const overSpan = z
   .literal(true)

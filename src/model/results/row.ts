@@ -15,6 +15,7 @@ import { isProgram, type Trajectory } from '../journal/trajectory.js';
 import { messageLog, sampledOf } from '../journal/message-log.js';
 import type { Row } from './row-columns.js';
 import type { Timing } from './row-parts.js';
+import { prefixRuns } from './runs.js';
 import { callColumns } from './call-columns.js';
 import { factsOf, sequencesOf } from './sequences.js';
 import { withMasks } from './train-mask.js';
@@ -41,7 +42,10 @@ export function toRow(input: RowInput): Row {
   const { failure } = outcome;
   return withMasks(
     { ...columns, ...(failure !== null && { failure }) },
-    { trains: isAgent ? made?.sequences[0].train === true : true, tooOld: null },
+    {
+      trains: isAgent ? made?.sequences[0].train === true : true,
+      masks: trajectory.start?.fork?.train_prefix === false ? prefixRuns : null,
+    },
   );
 }
 
@@ -116,6 +120,7 @@ function columnsOf(input: RowInput, main: Main) {
     logprobs_mode: logprobsMode(trajectory),
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
+    ...(start?.fork && { forked_from: start.fork.rollout_id, forked_at: start.fork.at }),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Segment } from '../journal/open-answers.js';
+import type { TokenRun } from '../workflow-safe/stream/lag.js';
 import type { Row } from './row-columns.js';
 
 /** Which weights and which requests sampled the tokens of answers that follow one another. */
@@ -27,7 +28,19 @@ export const requestsOf = (answers: readonly Answered[]): Row['segments'] =>
     end,
     replica: segment.replica,
     request_id: segment.request_id,
+    ...(segment.is_prefix && { inherited: segment.is_prefix }),
   }));
+
+/** Of a fork: what the rollout that it continues has sampled. */
+export function prefixRuns({ segments }: Pick<Row, 'segments'>): TokenRun[] {
+  const runs: TokenRun[] = [];
+  for (const { start, end } of segments.filter(({ inherited }) => inherited)) {
+    const last = runs.at(-1);
+    if (last?.end === start) last.end = end;
+    else runs.push({ start, end });
+  }
+  return runs;
+}
 
 function* numbered(
   answers: readonly Answered[],

@@ -14,7 +14,8 @@ type Deciding = Pick<
 /**
  * Which ids of a row train: those that the policy sampled, but the masked ones; none of a failure, nor with
  * `loss_multiplier` 0. This is decided here alone, from columns that others fill: `loss_multiplier` (`isMasked`,
- * outcome.ts), `masked` (`tooOldRuns`, step-row.ts), an agent's `sequences` (call-paths.ts). Readers copy `train_mask`.
+ * outcome.ts), `masked` (`tooOldRuns`, step-row.ts; `prefixRuns`, runs.ts), an agent's `sequences` (call-paths.ts). Readers copy
+ * `train_mask`.
  */
 export function trainMask({ masked = [], ...row }: Deciding): TokenRun[] {
   if (row.failure !== undefined || !mayTrain(row)) return [];
@@ -32,31 +33,28 @@ export function trainMask({ masked = [], ...row }: Deciding): TokenRun[] {
   return trained;
 }
 
-type Unmasked = Omit<Deciding, 'fork' | 'masked'> &
-  Pick<Row, 'policy_versions' | 'sequences' | 'all_tokens'>;
+type Sampled = Pick<Row, 'policy_versions' | 'segments'>;
+type Unmasked = Omit<Deciding, 'fork' | 'masked'> & Sampled & Pick<Row, 'sequences' | 'all_tokens'>;
 
 /**
- * The row with its masks, those of its sequences included. `trains`: whether its own log does. `tooOld`: runs of
- * generated tokens that are too old; null: none is looked for.
+ * The row with its masks, those of its sequences included. `trains`: whether its own log does. `masks`: runs of generated
+ * tokens that do not train, because they are too old or another rollout's; null: none is looked for.
  */
 export function withMasks<T extends Unmasked>(
   row: T,
-  {
-    trains,
-    tooOld,
-  }: { trains: boolean; tooOld: ((of: Pick<Row, 'policy_versions'>) => TokenRun[]) | null },
+  { trains, masks }: { trains: boolean; masks: ((of: Sampled) => TokenRun[]) | null },
 ): T & Pick<Row, 'train_mask' | 'masked'> {
   const { loss_multiplier, failure, sequences, all_tokens } = row;
-  const maskOf = (one: Omit<Deciding, 'masked'> & Pick<Row, 'policy_versions'>, may: boolean) => {
-    const masked = tooOld?.(one);
+  const maskOf = (one: Omit<Deciding, 'masked'> & Sampled, may: boolean) => {
+    const masked = masks?.(one);
     const of = masked === undefined ? one : { ...one, masked };
     return { ...(masked !== undefined && { masked }), train_mask: may ? trainMask(of) : [] };
   };
   const own = { ...row, ...maskOf(row, trains) };
   if (sequences === undefined || all_tokens === undefined) return own;
   const others = sequences.map((one) => {
-    const { message_log, policy_versions, fork } = one;
-    const given = { message_log, policy_versions, fork, prompt_tokens: fork };
+    const { message_log, policy_versions, segments, fork } = one;
+    const given = { message_log, policy_versions, segments, fork, prompt_tokens: fork };
     const why = {
       ...(loss_multiplier !== undefined && { loss_multiplier }),
       ...(failure !== undefined && { failure }),

@@ -46,7 +46,9 @@ export function inStep(
   const lag = version !== null && { token_lag: lagOf(Object.keys(versions), version) };
   return {
     row: {
-      ...(tooOld === null ? row : withMasks(row, { trains: row.train_mask.length > 0, tooOld })),
+      ...(tooOld === null
+        ? row
+        : withMasks(row, { trains: row.train_mask.length > 0, masks: tooOld })),
       ...place,
       ...lag,
     },
