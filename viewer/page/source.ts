@@ -121,7 +121,10 @@ async function* lines<T>({ body }: Response): AsyncGenerator<T> {
   try {
     for (;;) {
       const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-      if (done) return;
+      if (done) {
+        if (rest !== '') yield JSON.parse(rest) as T;
+        return;
+      }
       const whole = `${rest}${value}`.split('\n');
       rest = whole.pop() ?? '';
       for (const line of whole) yield JSON.parse(line) as T;

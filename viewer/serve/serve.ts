@@ -69,7 +69,7 @@ async function handle(
   });
   const to = { response, is_head: request.method === 'HEAD', signal: gone.signal };
   try {
-    const url = new URL(`http://127.0.0.1${request.url ?? ''}`);
+    const url = new URL(`http://127.0.0.1:${door.port}${request.url ?? ''}`);
     const verdict = judge(request, { url, door });
     if (verdict.kind === 'refused') refuse(to, verdict);
     else if (verdict.kind === 'token')
