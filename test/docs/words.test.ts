@@ -11,7 +11,7 @@ import { pagesOf, readRepository } from './checks/repository.js';
 import { wordsIn } from './checks/words.js';
 
 const MOST = 1000;
-const MOST_TOGETHER = 45_500;
+const MOST_TOGETHER = 45_000;
 /** Programs write the whole page. */
 const WRITTEN = new Set(['lab/bench/TABLES.md']);
 
@@ -25,21 +25,21 @@ const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
   'ARCHITECTURE.md': { words: 3000, why: 'each death and each failure, with its file' },
-  'CONTRIBUTING.md': { words: 1450, why: 'the dependencies, and why' },
-  'docs/agents.md': { words: 1900, why: GUIDE },
+  'CONTRIBUTING.md': { words: 1320, why: '1,000 beside the table of dependencies' },
+  'docs/agents.md': { words: 1750, why: GUIDE },
   'docs/batches.md': { words: 2350, why: GUIDE },
-  'docs/deployment.md': { words: 2000, why: GUIDE },
-  'docs/engines.md': { words: 1950, why: GUIDE },
-  'docs/environment-kinds.md': { words: 2450, why: 'thirteen kinds' },
-  'docs/nemo.md': { words: 1900, why: 'a row for each name of NeMo RL and NeMo Gym' },
-  'docs/python-environments.md': { words: 1850, why: GUIDE },
-  'docs/stream.md': { words: 1300, why: GUIDE },
+  'docs/deployment.md': { words: 1700, why: GUIDE },
+  'docs/engines.md': { words: 1550, why: GUIDE },
+  'docs/environment-kinds.md': { words: 2300, why: 'thirteen kinds' },
+  'docs/nemo.md': { words: 1820, why: 'a row for each name of NeMo RL and NeMo Gym' },
+  'docs/python-environments.md': { words: 1800, why: GUIDE },
+  'docs/stream.md': { words: 1220, why: GUIDE },
   'docs/trainers.md': { words: 2000, why: 'a section for each trainer' },
   'docs/training-data.md': { words: 2500, why: 'what a row says decides what trains' },
-  'docs/weights.md': { words: 2550, why: GUIDE },
-  'gym/README.md': { words: 1700, why: GUIDE },
-  'lab/bench/README.md': { words: 1550, why: MEASURED },
-  'lab/chaos/README.md': { words: 1650, why: MEASURED },
+  'docs/weights.md': { words: 2200, why: GUIDE },
+  'gym/README.md': { words: 1400, why: GUIDE },
+  'lab/bench/README.md': { words: 1280, why: MEASURED },
+  'lab/chaos/README.md': { words: 1380, why: MEASURED },
   'python/README.md': { words: 1100, why: GUIDE },
 };
 
