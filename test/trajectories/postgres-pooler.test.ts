@@ -77,7 +77,7 @@ describe('behind a pooler of transactions', { skip: noPostgres }, () => {
     for (const reason of reasons)
       assert.match(
         reason,
-        /prepared statement .*: a pooler shares connections .*let it pool by session/,
+        /prepared statement .*: a pooler breaks prepared statements: set it to pool by session/,
       );
     for (const [which, own] of stores.entries())
       for (const name of await rowsOf(own))

@@ -120,7 +120,7 @@ describe('store migrate', { skip: noPostgres }, () => {
     await assert.rejects(
       migrateStore(config, env),
       new RegExp(
-        `permission denied for database postgres: let a role that may do it run create schema "${schema}" authorization`,
+        `permission denied for database postgres: grant the role .* or let another role run: create schema "${schema}" authorization`,
       ),
     );
     await query(`create schema "${schema}" authorization "${role}"`);

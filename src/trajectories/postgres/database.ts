@@ -232,7 +232,7 @@ export async function checkConnection(
     throw Object.assign(new Error('it is a standby, which takes no writes'), { code: '25006' });
   if (!['on', 'remote_apply'].includes(found.synchronous_commit))
     refuse(
-      `synchronous_commit is ${found.synchronous_commit}, so a reported commit may be lost; expected on: alter role … set synchronous_commit = on`,
+      `synchronous_commit is ${found.synchronous_commit}, so a reported commit may be lost; expected on: alter role or database … set synchronous_commit = on`,
     );
   if (found.encoding !== 'UTF8')
     refuse(

@@ -38,7 +38,7 @@ const SHARED =
 
 const REMEDIES: Record<string, string> = {
   '08P01':
-    'a pooler changes what this client sends: set it to pool by session, or name the database itself in the URL',
+    'a pooler in between changes what this client sends: set it to pool by session, or name the database itself in the URL',
   '26000': SHARED,
   '42P05': SHARED,
   '28P01': 'check user and password in the URL that store.url_env or store.url_file names',
