@@ -176,10 +176,10 @@ export function madeCall(number: number, { count, at }: { count: number; at: num
   return {
     number,
     life: null,
-    parent: number === 1 ? null : number - 1,
+    parent: number === 0 ? null : number - 1,
     cause: null,
     fork: null,
-    prompt_tokens: 120 * number,
+    prompt_tokens: 120 * (number + 1),
     news: [],
     began_at: at,
     queue_s: 0.4,
@@ -213,7 +213,7 @@ export function madeRollout(made: Made, place: { row: number; repeat: number }):
   const count = Math.max(1, Math.round(entry.tokens / entry.turns));
   let at = began + 0.3;
   const calls = Array.from({ length: entry.turns }, (_, turn) => {
-    const call = madeCall(turn + 1, { count, at });
+    const call = madeCall(turn, { count, at });
     at = call.observation?.at ?? at;
     return call;
   });

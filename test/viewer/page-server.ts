@@ -12,13 +12,23 @@ export async function servePage({
   built,
   runs,
   special = {},
+  news = {},
 }: {
   built: string;
   runs: Made[];
   special?: Record<string, RolloutDocument>;
+  /** What those who follow a rollout are told. */
+  news?: Record<string, RolloutDocument[]>;
 }): Promise<{ address: string; close: () => Promise<void> }> {
   const server = createServer((request, answer) => {
     const url = new URL(request.url ?? '/', 'http://127.0.0.1');
+    if (url.pathname.endsWith('/follow')) {
+      const [, , , run = '', place = ''] = url.pathname.split('/');
+      answer.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (const one of news[`${run}/${place}`] ?? [])
+        answer.write(`data: ${JSON.stringify(one)}\n\n`);
+      return;
+    }
     const { type, body } = answerTo(url, { built, runs, special }) ?? MISSING;
     answer.writeHead(body === MISSING.body ? 404 : 200, {
       'content-type': type,

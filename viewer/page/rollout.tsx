@@ -210,38 +210,40 @@ function Scores({ scores }: { scores: RolloutDocument['scores'] }): JSX.Element 
   const entries = Object.entries(scores);
   if (entries.length === 0) return null;
   return (
-    <table class="list">
-      <caption>Scores</caption>
-      <thead>
-        <tr>
-          {['Scorer', 'Reward', 'Parts', 'Note'].map((name) => (
-            <th key={name} scope="col">
-              {name}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {entries.map(([scorer, { reward = null, rewards = {}, note = '' }]) => (
-          <tr key={scorer}>
-            <th scope="row">
-              <Shown text={scorer} />
-            </th>
-            <td class="number">{decimal(reward)}</td>
-            <td>
-              {Object.entries(rewards).map(([name, value]) => (
-                <span key={name} class="part">
-                  <Shown text={name} /> {decimal(value)}
-                </span>
-              ))}
-            </td>
-            <td>
-              <Shown text={note} />
-            </td>
+    <div class="wide" tabIndex={0} role="group" aria-label="scores">
+      <table class="list">
+        <caption>Scores</caption>
+        <thead>
+          <tr>
+            {['Scorer', 'Reward', 'Parts', 'Note'].map((name) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {entries.map(([scorer, { reward = null, rewards = {}, note = '' }]) => (
+            <tr key={scorer}>
+              <th scope="row">
+                <Shown text={scorer} />
+              </th>
+              <td class="number">{decimal(reward)}</td>
+              <td>
+                {Object.entries(rewards).map(([name, value]) => (
+                  <span key={name} class="part">
+                    <Shown text={name} /> {decimal(value)}
+                  </span>
+                ))}
+              </td>
+              <td>
+                <Shown text={note} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
@@ -270,13 +272,16 @@ function Colours({
 }
 
 function Commands({ rollout, at }: { rollout: RolloutDocument; at: At }): JSX.Element {
-  const { id, batch_id } = rollout;
-  const place = at.token === null ? `turn:${at.turn ?? 0}` : `token:${sampledBefore(rollout, at)}`;
+  const { id, batch_id, calls } = rollout;
+  // A program plays on from a call, not from the middle of one.
+  const isProgram = calls.some(({ life }) => life !== null);
+  const place =
+    at.token === null || isProgram ? `turn:${at.turn ?? 0}` : `token:${sampledBefore(rollout, at)}`;
   return (
     <details class="commands">
       <summary>Fork, rerun, compare</summary>
       <Command
-        what={at.token === null ? 'fork at this turn' : 'fork at this token'}
+        what={place.startsWith('turn') ? 'fork at this turn' : 'fork before this token'}
         words={['temporal-rollout', 'fork', id, '--at', place]}
       />
       <Command

@@ -15,8 +15,7 @@ const BLOCK = 8_000;
 
 /** A text as it is: what cannot be seen is named, and nothing in it acts. */
 export function Shown({ text }: { text: string }): JSX.Element {
-  UNSEEN.lastIndex = 0;
-  if (!UNSEEN.test(text)) return <bdi>{text}</bdi>;
+  if (text.search(UNSEEN) === -1) return <bdi>{text}</bdi>;
   const parts: ComponentChildren[] = [];
   let from = 0;
   for (const { 0: found, index } of text.matchAll(UNSEEN)) {

@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { chromium } from 'playwright-core';
+import { PROJECT_ROOT } from '../../lab/bed/server.js';
+import { madeRun } from '../viewer/made-documents.js';
+import { madeNews, madeShapes } from '../viewer/made-shapes.js';
+import { servePage } from '../viewer/page-server.js';
+
+/** The page as it is built, in a real browser, over documents of every shape. */
+
+const CHROMIUM = process.env['ROLLOUT_CHROMIUM'] ?? '/usr/bin/chromium';
+const skip = existsSync(CHROMIUM) ? false : `no browser at ${CHROMIUM} (ROLLOUT_CHROMIUM)`;
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+
+const made = madeRun({ id: 'made-1', rows: 1250, repeats: 8 });
+const VIEWS = {
+  runs: '#/',
+  run: '#/made-1',
+  filtered: '#/made-1?where=reward%3C0.5+and+tool%3Dsearch&q=board',
+  'wrong filter': '#/made-1?where=rewrad%3C1',
+  loop: '#/made-1/3-0?turn=1&token=5',
+  raw: '#/made-1/3-0?raw=1&token=7&turn=1&colour=request',
+  tree: '#/made-1/0-1',
+  hostile: '#/made-1/0-0',
+  'hostile, raw': '#/made-1/0-0?raw=1',
+  running: '#/made-1/1-1',
+  group: '#/made-1/3',
+  'two runs': '#/made-1?with=made-2',
+  'two rollouts': '#/made-1/3-0?with=made-1%2F3-1',
+  nowhere: '#/a/b/c',
+  missing: '#/nothing-has-this-name',
+};
+
+interface Opened {
+  page: Page;
+  /** What the console and the policy complained about, and what was asked of other hosts. */
+  complaints: string[];
+  go: (hash: string) => Promise<void>;
+}
+
+describe('the page in a browser', { skip }, () => {
+  let browser: Browser;
+  let server: Awaited<ReturnType<typeof servePage>>;
+
+  before(async () => {
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+    server = await servePage({
+      built: path.join(PROJECT_ROOT, 'dist', 'viewer'),
+      runs: [made, madeRun({ id: 'made-2', rows: 16, repeats: 4 })],
+      special: madeShapes(made),
+      news: madeNews(made),
+    });
+  });
+  after(async () => {
+    await browser.close();
+    await server.close();
+  });
+
+  async function open({ width = 1280, dark = false } = {}): Promise<Opened> {
+    const page = await browser.newPage({
+      viewport: { width, height: 900 },
+      colorScheme: dark ? 'dark' : 'light',
+    });
+    const complaints: string[] = [];
+    page.on('console', (said) => {
+      // The answer to a name that is not there is part of a view.
+      if (!said.text().includes('404')) complaints.push(said.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    page.on('request', (request) => {
+      const url = request.url();
+      if (!url.startsWith(server.address) && !url.startsWith('data:')) complaints.push(url);
+    });
+    const go = async (hash: string): Promise<void> => {
+      await page.goto('about:blank');
+      await page.goto(server.address + hash);
+      await page.waitForSelector('main > *');
+      await page.waitForSelector('.wait', { state: 'detached' });
+    };
+    return { page, complaints, go };
+  }
+
+  for (const [width, dark] of [
+    [1280, false],
+    [390, true],
+  ] as const) {
+    test(`at ${width} pixels every view is accessible, as wide as the window, and asks nothing of other hosts`, async () => {
+      const { page, complaints, go } = await open({ width, dark });
+      for (const [view, hash] of Object.entries(VIEWS)) {
+        await go(hash);
+        const wide = await page.evaluate<number>(
+          'document.documentElement.scrollWidth - innerWidth',
+        );
+        assert.ok(wide <= 0, `${view} is ${wide} pixels wider than the window`);
+        assert.deepEqual(await seriousOf(page), [], view);
+        assert.deepEqual(complaints, [], view);
+      }
+      await page.close();
+    });
+  }
+
+  test('nothing of a text runs, loads or leads where a script is, and what cannot be seen is named', async () => {
+    const { page, complaints, go } = await open();
+    for (const hash of [VIEWS.hostile, VIEWS['hostile, raw']]) {
+      await go(hash);
+      await page.evaluate(
+        "for (const one of document.querySelectorAll('details')) one.open = true",
+      );
+      assert.equal(await page.evaluate<boolean>("'attacked' in globalThis"), false);
+      const links = await attributes(page, { of: 'main a', name: 'href' });
+      assert.deepEqual(
+        links.filter((href) => !/^(#\/|https:\/\/)/.test(href)),
+        [],
+      );
+      assert.equal(await page.locator('main script, main iframe, main svg[onload]').count(), 0);
+      const pictures = await attributes(page, { of: 'main img', name: 'src' });
+      assert.deepEqual(
+        pictures.map((source) => source.slice(0, 11)),
+        ['data:image/'],
+      );
+      const marks = await page.locator('.mark').allTextContents();
+      for (const mark of ['U+202E', 'U+200B', 'U+0007', 'U+D800'])
+        assert.ok(marks.includes(mark), `${mark} is not named: ${[...new Set(marks)].join(' ')}`);
+    }
+    assert.deepEqual(complaints, []);
+    await page.close();
+  });
+
+  test('what is drawn does not grow with the run, the tokens or the line', async () => {
+    const { page, go } = await open();
+    await go(VIEWS.run);
+    const elements = (): Promise<number> => page.locator('main *').count();
+    assert.equal(await page.locator('.rollouts table').getAttribute('aria-rowcount'), '10001');
+    assert.ok((await page.locator('.rollouts tbody tr').count()) < 100);
+    for (const [hash, most] of [
+      ['#/made-1/0-3', 8_000],
+      ['#/made-1/1-0', 2_000],
+    ] as const) {
+      await go(hash);
+      assert.ok((await elements()) < most, `${hash} has ${await elements()} elements`);
+    }
+    const canvas = page.locator('.strip canvas').first();
+    assert.ok(((await canvas.boundingBox())?.height ?? 0) < 900);
+    await page.close();
+  });
+
+  test('the keyboard alone reaches the filter, a rollout, its turns and tokens, and the way back', async () => {
+    const { page, complaints, go } = await open();
+    await go(VIEWS.run);
+    await page.keyboard.press('Tab');
+    assert.equal(await page.locator(':focus').innerText(), 'Skip to the content');
+    await page.keyboard.press('/');
+    await page.keyboard.type('reward<0.3 and turns>=3');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/where=/);
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('j');
+    await page.keyboard.press('End');
+    const last = await page.locator('.rollouts table').getAttribute('aria-rowcount');
+    await page.waitForSelector(`tr[aria-rowindex="${last ?? ''}"] a:focus`);
+    await page.keyboard.press('Home');
+    const first = await page.locator('tr[aria-rowindex="2"] a:focus').innerText();
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.turn');
+    assert.match(await page.locator('h1').innerText(), new RegExp(`Rollout ${first}`));
+    await page.keyboard.press('j');
+    await page.waitForSelector('#turn-0:focus');
+    assert.match(page.url(), /turn=0/);
+    const strip = page.locator('#turn-0 .strip');
+    await strip.focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    assert.equal(await strip.getAttribute('aria-valuenow'), '3');
+    assert.match(page.url(), /token=2/);
+    await page.keyboard.press('n');
+    await page.waitForURL((url) => !url.hash.includes(`/${first}?`));
+    await page.keyboard.press('u');
+    await page.waitForSelector('.rollouts');
+    assert.equal(await page.locator('.where').inputValue(), 'reward<0.3 and turns>=3');
+    await page.keyboard.press('?');
+    await page.waitForSelector('dialog[open]');
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('dialog', { state: 'detached' });
+    assert.deepEqual(complaints, []);
+    await page.close();
+  });
+
+  test('a rollout that runs grows while it is looked at, and shows its end', async () => {
+    const { page, complaints, go } = await open();
+    await go(VIEWS.running);
+    const tokens = page.locator('.strip').first();
+    await page.waitForSelector('.strip[aria-valuemax="60"]');
+    assert.equal(await tokens.getAttribute('aria-valuenow'), '1');
+    await page.locator('.glance', { hasText: /terminated|truncated/ }).waitFor();
+    assert.deepEqual(complaints, []);
+    await page.close();
+  });
+
+  test('a place that is shared is shown to whoever opens it, and back leads back', async () => {
+    const { page, go } = await open();
+    await go('#/made-1');
+    await page.evaluate("location.hash = '#/made-1/3-0?turn=1&token=5'");
+    await page.waitForSelector('.readout');
+    assert.equal(await page.locator('.strip').nth(1).getAttribute('aria-valuenow'), '6');
+    await page.goBack();
+    await page.waitForSelector('.rollouts');
+    await page.close();
+  });
+});
+
+async function attributes(
+  page: Page,
+  { of, name }: { of: string; name: string },
+): Promise<string[]> {
+  const found = await page.locator(of).all();
+  return await Promise.all(found.map(async (one) => (await one.getAttribute(name)) ?? ''));
+}
+
+/** What axe finds serious or worse. */
+async function seriousOf(page: Page): Promise<string[]> {
+  await page.evaluate(readFileSync(AXE, 'utf8'));
+  const { violations } = await page.evaluate<Found>('axe.run()');
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
+}
+
+interface Found {
+  violations: { id: string; impact: string; nodes: { html: string }[] }[];
+}

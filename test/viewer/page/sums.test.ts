@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { odditiesOf } from '../../../viewer/page/oddities.js';
+import { pairsOf, sortedPairs, tallyOf } from '../../../viewer/page/pairs.js';
+import type { Row } from '../../../viewer/page/rows.js';
+import { filterOf, joined } from '../../../viewer/page/rows.js';
+import { breakdown, histogram } from '../../../viewer/page/sums.js';
+import { chance, madeRun } from '../made-documents.js';
+
+const made = madeRun({ id: 'made', rows: 128, repeats: 8 });
+const rows = joined(made.run.rollouts, { facts: made.facts, steps: [] });
+
+describe('sums of rollouts', () => {
+  test('each value has a line, and a rollout with two counts in both', () => {
+    const both = rows.slice(0, 1).map((row) => ({
+      ...row,
+      facts: row.facts && { ...row.facts, tools: ['a', 'b', 'a'] },
+    }));
+    const sums = breakdown([...both, ...rows.slice(1, 2)], ({ facts }) => facts?.tools ?? null);
+    assert.deepEqual(
+      sums.map(({ name, count }) => [name, count]),
+      [
+        ['a', 1],
+        ['b', 1],
+      ],
+    );
+  });
+
+  test('a failed rollout has no reward, and lowers no mean', () => {
+    const [failed] = rows.filter(({ is_valid }) => !is_valid);
+    const [paid] = rows.filter(({ reward }) => reward === 1);
+    assert.ok(failed && paid);
+    const [sum] = breakdown([failed, paid], () => 'all');
+    assert.equal(sum?.mean_reward, 1);
+  });
+
+  test('bins hold every value once, and few values have bins of their own', () => {
+    const many = Array.from({ length: 1000 }, (_, at) => chance(at) * 3 - 1);
+    const bins = histogram(many);
+    assert.equal(
+      bins.reduce((sum, { count }) => sum + count, 0),
+      1000,
+    );
+    for (const [index, { from, to, count }] of bins.entries()) {
+      const isLast = index === bins.length - 1;
+      const inside = many.filter((value) => value >= from && (isLast ? value <= to : value < to));
+      assert.equal(count, inside.length);
+    }
+    assert.deepEqual(histogram([0, 1, 1]), [
+      { from: 0, to: 0, count: 1 },
+      { from: 1, to: 1, count: 2 },
+    ]);
+    assert.deepEqual(histogram([]), []);
+  });
+});
+
+describe('what is worth a look', () => {
+  const texts = (of: readonly Row[]): string =>
+    odditiesOf(of)
+      .map(({ text }) => text)
+      .join('\n');
+
+  test('paid empty answers, a replica unlike the others and cut observations are named', () => {
+    assert.match(texts(rows), /^\d+ of \d+ empty answers paid: mean reward 1$/m);
+    assert.match(texts(rows), /^replica http:\/\/10\.0\.0\.3:8000 differs: mean reward/m);
+    assert.match(texts(rows), /of rollouts of retrieval has exactly 512 characters/);
+  });
+
+  test('only the odd replica is named', () => {
+    assert.equal(odditiesOf(rows).filter(({ text }) => text.startsWith('replica')).length, 1);
+  });
+
+  test('their filters leave the rollouts that they speak of', () => {
+    for (const { text, where } of odditiesOf(rows)) {
+      if (where === null) continue;
+      const count = rows.filter(filterOf(where, [])).length;
+      assert.ok(count > 0 && count < rows.length, `${text}: ${where} leaves ${count}`);
+    }
+  });
+
+  test('of a run without them nothing is said', () => {
+    const healthy = rows.map((row): Row => {
+      const draw = (what: number): number => chance(row.row, row.repeat, what);
+      return {
+        ...row,
+        ended: 'terminated',
+        is_valid: true,
+        reward: draw(31) < 0.5 ? 1 : 0,
+        facts: row.facts && {
+          ...row.facts,
+          characters: 40 + Math.round(draw(32) * 400),
+          longest_observation: Math.round(draw(33) * 4000),
+          mean_logprob: -0.5 - draw(34) / 10,
+        },
+      };
+    });
+    assert.equal(texts(healthy), '');
+  });
+});
+
+describe('two runs beside each other', () => {
+  test('pairs are by sample and repeat, and a missing side has no change', () => {
+    const other = made.run.rollouts
+      .slice(1)
+      .map((entry) => ({ ...entry, reward: entry.reward === null ? null : entry.reward + 1 }));
+    const pairs = pairsOf(made.run.rollouts, other);
+    assert.equal(pairs.length, made.run.rollouts.length);
+    const { up, down, same, lonely, mean_change } = tallyOf(pairs);
+    const failed = other.filter(({ reward }) => reward === null).length;
+    assert.deepEqual(
+      { up, down, same, lonely },
+      { up: pairs.length - 1 - failed, down: 0, same: 0, lonely: 1 + failed },
+    );
+    assert.ok(mean_change !== null && Math.abs(mean_change - 1) < 1e-9);
+    assert.equal(sortedPairs(pairs, '-change').at(-1)?.change, null);
+  });
+});
