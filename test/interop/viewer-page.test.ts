@@ -200,6 +200,24 @@ describe('the page in a browser', { skip }, () => {
     await page.close();
   });
 
+  test('a search shows where its words stand, and leads to the turn', async () => {
+    const { page, go } = await open();
+    await go('#/made-1?q=NOT%20solved');
+    const hit = page.locator('.hits li', { hasText: 'observation 1' }).first();
+    assert.match(await hit.innerText(), /Step 1: not solved yet/);
+    await hit.locator('a').click();
+    await page.waitForSelector('#turn-1');
+    assert.match(page.url(), /turn=1/);
+    await page.close();
+  });
+
+  test('what is missing is said in the server’s words', async () => {
+    const { page, go } = await open();
+    await go(VIEWS.missing);
+    assert.match(await page.locator('[role=alert]').innerText(), /there is no such page/);
+    await page.close();
+  });
+
   test('a place that is shared is shown to whoever opens it, and back leads back', async () => {
     const { page, go } = await open();
     await go('#/made-1');

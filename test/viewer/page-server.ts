@@ -56,7 +56,7 @@ const POLICY =
 const PAGE =
   '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">' +
   '<title>Rollouts</title><link rel="stylesheet" href="page.css"><div id="page"></div><script src="page.js"></script></html>';
-const MISSING = { type: 'text/plain', body: 'there is no such document' };
+const MISSING = { type: 'application/json', body: '{"error":"there is no such page"}' };
 
 interface Served {
   /** Folder with page.js and page.css. */
@@ -76,7 +76,7 @@ function answerTo(url: URL, served: Served): { type: string; body: string | Buff
     };
   const document = documentAt(parts, { ...served, words: url.searchParams.get('q') ?? '' });
   if (document === null) return null;
-  const isLines = parts.at(-1) === 'facts' && Array.isArray(document);
+  const isLines = (parts[0] === 'search' || parts.at(-1) === 'facts') && Array.isArray(document);
   const body = isLines
     ? document.map((one) => `${JSON.stringify(one)}\n`).join('')
     : JSON.stringify(document);
@@ -97,7 +97,7 @@ function documentAt(
     special[`${id}/${at.row}-${at.repeat}`] ?? madeRollout(made, at);
   const [row = 0, repeat = 0] = place.split('-').map(Number);
   if (what === 'rollouts') return one({ row, repeat });
-  if (what === 'search') return run.rollouts.slice(0, 50).flatMap((at) => hitsIn(one(at), words));
+  if (what === 'search') return run.rollouts.slice(0, 50).map((at) => hitsIn(one(at), words));
   if (what === 'runs') return place === 'facts' ? facts : run;
   return null;
 }

@@ -61,6 +61,9 @@ export const versionsOf = ({ requests }: Tokens): string[] => [
   ...new Set(requests.map(({ version }) => version ?? 'none')),
 ];
 
+/** Names differ in height, too, for those who do not see colours. */
+export const fillOf = (shade: number): number => 1 - 0.2 * (shade % 4);
+
 /** Which colour of a palette a token has, and how much of its cell is filled. */
 export function cellOf(
   tokens: Tokens,
@@ -75,9 +78,10 @@ export function cellOf(
   if (colouring === 'trained')
     return runAt(tokens.trained, token) === -1 ? { shade: 1, fill: 0.15 } : { shade: 0, fill: 1 };
   const request = runAt(tokens.requests, token);
-  if (colouring === 'request') return { shade: request, fill: 1 };
+  if (colouring === 'request') return { shade: request, fill: fillOf(request) };
   const version = tokens.requests[request]?.version ?? 'none';
-  return { shade: versionsOf(tokens).indexOf(version), fill: 1 };
+  const shade = versionsOf(tokens).indexOf(version);
+  return { shade, fill: fillOf(shade) };
 }
 
 /** A token in words, for the readout and for those who do not see the strip. */

@@ -135,7 +135,7 @@ function Histogram({
     >
       {bins.map((bin, index) => {
         const height = bin.count === 0 ? 0 : Math.max(1, (bin.count / most) * (BOTTOM - TOP));
-        const where = whereOf(options['where'] ?? '', { field, bin, isLast: bin === last });
+        const where = whereOf(options['where'] ?? '', { field, bin });
         const label = `${rangeOf(bin)}: ${plural(bin.count, 'rollout')}`;
         return (
           bin.count > 0 && (
@@ -164,14 +164,11 @@ function Histogram({
 const rangeOf = ({ from, to }: Bin): string =>
   from === to ? decimal(from) : `${decimal(from)} to ${decimal(to)}`;
 
-function whereOf(
-  where: string,
-  { field, bin, isLast }: { field: string; bin: Bin; isLast: boolean },
-): string {
+function whereOf(where: string, { field, bin }: { field: string; bin: Bin }): string {
   const { from, to } = bin;
   if (from === to) return withCondition(where, { field, value: from });
   const low = withCondition(where, { field, sign: '>=', value: from });
-  return withCondition(low, { field, sign: isLast ? '<=' : '<', value: to });
+  return withCondition(low, { field, sign: '<', value: to });
 }
 
 /** Reward over length: an empty answer that is paid stands at the upper left. Dots grow with their number. */

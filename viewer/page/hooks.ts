@@ -84,26 +84,22 @@ export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): v
   }, []);
 }
 
-/** An element's inner width and the part of it that is scrolled to. */
-export function useBox(ref: RefObject<HTMLElement | null>): {
-  top: number;
-  width: number;
-  height: number;
-} {
+/** An element's inner size and how far it is scrolled, in whole steps: within one, nothing is drawn anew. */
+export function useBox(
+  ref: RefObject<HTMLElement | null>,
+  step = 1,
+): { top: number; width: number; height: number } {
   const [box, set] = useState({ top: 0, width: 0, height: 0 });
   useLayoutEffect(() => {
     const element = ref.current;
     if (element === null) return;
     const measure = (): void => {
-      const next = {
-        top: element.scrollTop,
-        width: element.clientWidth,
-        height: element.clientHeight,
-      };
+      const top = Math.floor(element.scrollTop / step) * step;
+      const { clientWidth: width, clientHeight: height } = element;
       set((last) =>
-        last.top === next.top && last.width === next.width && last.height === next.height
+        last.top === top && last.width === width && last.height === height
           ? last
-          : next,
+          : { top, width, height },
       );
     };
     measure();

@@ -45,9 +45,15 @@ function Run({
   run: RunDocument;
   options: Record<string, string>;
 }): JSX.Element {
-  const facts = useLoaded(run.id, () => source.facts(run.id));
   const entries = useFollowed(source, run);
-  const known: RolloutFacts[] | null = facts.state === 'there' ? facts.value : null;
+  const ended = entries.filter((entry) => entry.ended !== null).length;
+  // Of a run that goes on they are read again each time that a fifth more has ended.
+  const growth = Math.round(Math.log2(1 + ended) * 4);
+  const facts = useLoaded(`${run.id} ${growth}`, () => source.facts(run.id));
+  const [known, setKnown] = useState<RolloutFacts[] | null>(null);
+  useEffect(() => {
+    if (facts.state === 'there') setKnown(facts.value);
+  }, [facts]);
   const rows = useMemo(
     () => joined(entries, { facts: known ?? [], steps: run.closed_steps }),
     [entries, known],

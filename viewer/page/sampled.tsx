@@ -36,21 +36,47 @@ function Block({
   return useMemo(
     () => (
       <div class="block">
-        {tokens.pieces.slice(from, from + BLOCK).map((piece, index) => {
-          const seam = tokens.requests.find(
-            ({ start }) => start > 0 && start >= piece.start && start < piece.end,
-          );
-          return (
-            <span key={index} class={from + index === marked ? 'piece marked' : 'piece'}>
-              {seam !== undefined && <SeamMark seam={{ ...seam, token: seam.start }} />}
-              <Shown text={piece.text} />
+        {stretchesOf(tokens, { from, to: from + BLOCK, marked }).map(
+          ({ text, seam, isMarked }, index) => (
+            <span key={index} class={isMarked ? 'marked' : ''}>
+              {seam !== null && <SeamMark seam={seam} />}
+              <Shown text={text} />
             </span>
-          );
-        })}
+          ),
+        )}
       </div>
     ),
     [tokens, from, marked],
   );
+}
+
+interface Stretch {
+  text: string;
+  /** Before it. */
+  seam: Seam | null;
+  isMarked: boolean;
+}
+
+/** Pieces between seams and marks, as one text: an element for each would be most of a page. */
+function stretchesOf(
+  { pieces, requests }: Tokens,
+  { from, to, marked }: { from: number; to: number; marked: number },
+): Stretch[] {
+  const stretches: Stretch[] = [];
+  for (const [at, piece] of pieces.slice(from, to).entries()) {
+    const isMarked = from + at === marked;
+    const request = requests[runAt(requests, piece.end - 1)];
+    const begins = request !== undefined && request.start > 0 && request.start >= piece.start;
+    const last = stretches.at(-1);
+    if (last === undefined || begins || isMarked !== last.isMarked)
+      stretches.push({
+        text: piece.text,
+        seam: begins ? { ...request, token: request.start } : null,
+        isMarked,
+      });
+    else last.text += piece.text;
+  }
+  return stretches;
 }
 
 export const SeamMark = ({ seam }: { seam: Seam }): JSX.Element => (

@@ -81,8 +81,7 @@ function serverSource(): Source {
   const get = async (path: string): Promise<Response> => {
     const answer = await fetch(`api/${path}`, { credentials: 'same-origin' });
     if (answer.ok) return answer;
-    const said = (await answer.text()).slice(0, 500);
-    throw new Error(said === '' ? `the server answered ${answer.status}` : said);
+    throw new Error(await saidBy(answer));
   };
   const json = async <T>(path: string): Promise<T> => (await (await get(path)).json()) as T;
   const runPath = (id: string): string => `runs/${encodeURIComponent(id)}`;
@@ -112,6 +111,16 @@ function serverSource(): Source {
       yield* lines<Hit[]>(await get(`search/${encodeURIComponent(id)}?${asked}`));
     },
   };
+}
+
+/** The server's own words, if there are some. */
+async function saidBy(answer: Response): Promise<string> {
+  const text = await answer.text();
+  try {
+    return (JSON.parse(text) as { error: string }).error;
+  } catch {
+    return `the server answered ${answer.status}: ${text.slice(0, 500)}`;
+  }
 }
 
 /** As they come; whoever stops reading ends the answer. */

@@ -8,6 +8,7 @@ import {
   COLOURINGS,
   cellOf,
   columnsIn,
+  fillOf,
   runAt,
   tokenAfter,
   tokenAt,
@@ -120,6 +121,7 @@ function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   pen.translate(0, -top);
   const colours = coloursOf(colouring);
   const ink = colour('--ink');
+  const empty = colour('--cell');
   const columns = columnsIn(width);
   const first = Math.floor(top / CELL_HEIGHT) * columns;
   const last = Math.ceil((top + height) / CELL_HEIGHT) * columns;
@@ -128,7 +130,7 @@ function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
     const x = (token % columns) * CELL_WIDTH;
     const y = Math.floor(token / columns) * CELL_HEIGHT;
     const { shade, fill } = cellOf(tokens, { token, colouring });
-    pen.fillStyle = colour('--cell');
+    pen.fillStyle = empty;
     pen.fillRect(x, y, CELL_WIDTH - 1, CELL_HEIGHT - 2);
     pen.fillStyle = colours[shade % colours.length] ?? ink;
     const filled = Math.round((CELL_HEIGHT - 2) * fill);
@@ -224,7 +226,10 @@ export function StripLegend({
     <ul class="legend">
       {names.slice(0, 12).map(([name, shade]) => (
         <li key={name}>
-          <span class={`swatch ${colouring === 'logprob' ? 'scale' : 'kind'}-${shade % 7}`} />{' '}
+          <span
+            class={`swatch ${colouring === 'logprob' ? 'scale' : 'kind'}-${shade % 7}`}
+            style={{ height: `${0.8 * (colouring === 'logprob' ? 1 : fillOf(shade))}rem` }}
+          />{' '}
           <Shown text={name} />
         </li>
       ))}

@@ -57,28 +57,36 @@ export function breakdown(
 
 export interface Bin {
   from: number;
-  /** Exclusive, but of the last bin. */
+  /** Exclusive. */
   to: number;
   count: number;
 }
 
-/** Values that are few have a bin each, whose ends are the value. */
+/** Values that are few have a bin each, whose ends are the value; others have bins of a round width. */
 export function histogram(values: readonly number[], most = 20): Bin[] {
   const distinct = [...new Set(values)].sort((a, b) => a - b);
   const [low, high] = [distinct[0], distinct.at(-1)];
   if (low === undefined || high === undefined) return [];
+  const isFew = distinct.length <= most;
+  const width = roundAbove((high - low) / most);
+  // Half a digit more, so that 0.29 is in the bin that begins with it.
+  const binOf = (value: number): number => (isFew ? value : Math.floor(value / width + 1e-9));
   const counted = new Map<number, number>();
-  const few = distinct.length <= most;
-  const width = (high - low) / most;
-  for (const value of values) {
-    const bin = few ? value : Math.min(most - 1, Math.floor((value - low) / width));
-    counted.set(bin, (counted.get(bin) ?? 0) + 1);
-  }
-  if (few)
+  for (const value of values) counted.set(binOf(value), (counted.get(binOf(value)) ?? 0) + 1);
+  if (isFew)
     return distinct.map((value) => ({ from: value, to: value, count: counted.get(value) ?? 0 }));
-  return Array.from({ length: most }, (_, bin) => ({
-    from: low + bin * width,
-    to: bin === most - 1 ? high : low + (bin + 1) * width,
-    count: counted.get(bin) ?? 0,
+  const first = binOf(low);
+  return Array.from({ length: binOf(high) - first + 1 }, (_, index) => ({
+    from: edge((first + index) * width),
+    to: edge((first + index + 1) * width),
+    count: counted.get(first + index) ?? 0,
   }));
 }
+
+/** 1, 2 or 5, times a power of ten. */
+function roundAbove(width: number): number {
+  const power = 10 ** Math.floor(Math.log10(width));
+  return edge(([1, 2, 5, 10].find((times) => times * power >= width) ?? 10) * power);
+}
+
+const edge = (value: number): number => Number(value.toPrecision(12));

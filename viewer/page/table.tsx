@@ -4,6 +4,8 @@ import { remPixels, useBox, useKeys } from './hooks.js';
 
 /** Drawn above and below what is seen. */
 const MARGIN_ROWS = 8;
+/** Drawn anew when so many have passed. */
+const STEP_ROWS = 4;
 const ROW_REM = 2;
 
 export interface TableColumn<R> {
@@ -80,10 +82,10 @@ export function LongTable<R>(table: Table<R>): JSX.Element {
 /** Which rows are near the viewport, which one is the current one, and how to get to another. */
 function useWindow(count: number) {
   const box = useRef<HTMLDivElement>(null);
-  const { top, height } = useBox(box);
   const [at, setAt] = useState(0);
   const isMoving = useRef(false);
   const rowHeight = ROW_REM * remPixels();
+  const { top, height } = useBox(box, rowHeight * STEP_ROWS);
   const first = Math.max(0, Math.floor(top / rowHeight) - MARGIN_ROWS);
   const last = Math.min(count, Math.ceil((top + height) / rowHeight) + MARGIN_ROWS);
   const current = Math.max(0, Math.min(at, count - 1));
