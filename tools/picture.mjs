@@ -19,24 +19,25 @@ const run = (...args) =>
     stdio: ['ignore', 'pipe', 'inherit'],
   });
 
-run('up', '--exit');
-const [newest] = run('list', '--limit', '1', '--json')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line));
+const id = /trajectories\/(.+)\/rollouts\.jsonl/.exec(run('up', '--exit'))[1];
 const report = path.join(scratch, 'report.html');
-run('report', newest.id, '-o', report);
+run('report', id, '-o', report);
 const browser = await chromium.launch({
   executablePath: process.env.ROLLOUT_CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox'],
 });
-const page = await browser.newPage({
-  viewport: { width: 1200, height: 760 },
-  colorScheme: 'light',
-});
-await page.goto(pathToFileURL(report).href);
-await page.waitForSelector('.rollouts');
+const page = await browser.newPage({ viewport: { width: 760, height: 860 } });
+const shots = [];
+for (const place of ['', '/0-0?turn=1&token=40']) {
+  await page.goto(`${pathToFileURL(report).href}#/${id}${place}`);
+  await page.waitForSelector('.rollouts, .readout');
+  shots.push(`data:image/png;base64,${(await page.screenshot()).toString('base64')}`);
+}
+await page.setViewportSize({ width: 2 * 760 + 12, height: 860 });
+await page.goto('about:blank');
+const images = shots.map((shot) => `<img src="${shot}">`).join('');
+await page.setContent(`<body style="margin:0;display:flex;gap:12px;background:#8a8f98">${images}`);
 mkdirSync(folder, { recursive: true });
-await page.screenshot({ path: path.join(folder, 'run.png') });
+await page.screenshot({ path: path.join(folder, 'viewer.png') });
 await browser.close();
 rmSync(scratch, { recursive: true });

@@ -17,7 +17,8 @@ function parsed(text: string): Token[] | null {
   if (text.length > MAX_CHARACTERS) return null;
   if (text.split('\n').some((line) => line.length > MAX_LINE)) return null;
   try {
-    return lexer(text);
+    // A line is a line: boards and logs are texts of messages, too.
+    return lexer(text, { breaks: true });
   } catch {
     // Thousands of nested quotes end its stack.
     return null;

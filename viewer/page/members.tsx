@@ -4,12 +4,14 @@ import { hrefOf, parseRolloutId } from './address.js';
 import { Ended } from './list.js';
 import type { Parting, Segment } from './parting.js';
 import { partingOf, segmentsOf } from './parting.js';
+import { keyOf } from './rows.js';
 import { Raw, Shown } from './text.js';
 import { decimal, plural, whole } from './words.js';
 
 /** Rollouts side by side: what they have in common once, folded, then how each goes on. */
 export function Members({ rollouts }: { rollouts: readonly RolloutDocument[] }): JSX.Element {
   const { common, rests } = partingOf(rollouts.map(segmentsOf));
+  const isOneRun = new Set(rollouts.map(({ batch_id }) => batch_id)).size === 1;
   return (
     <>
       <details class="common">
@@ -20,7 +22,7 @@ export function Members({ rollouts }: { rollouts: readonly RolloutDocument[] }):
       </details>
       <div class="members" tabIndex={0} role="group" aria-label="members side by side">
         {rollouts.map((rollout, index) => (
-          <Member key={rollout.id} rollout={rollout} rest={rests[index]} />
+          <Member key={rollout.id} rollout={rollout} rest={rests[index]} isOneRun={isOneRun} />
         ))}
       </div>
     </>
@@ -30,9 +32,11 @@ export function Members({ rollouts }: { rollouts: readonly RolloutDocument[] }):
 function Member({
   rollout,
   rest,
+  isOneRun,
 }: {
   rollout: RolloutDocument;
   rest: Parting['rests'][number] | undefined;
+  isOneRun: boolean;
 }): JSX.Element {
   const { id, entry, facts } = rollout;
   const title = `member-${id}`;
@@ -40,7 +44,7 @@ function Member({
     <section class="member" aria-labelledby={title}>
       <h2 id={title}>
         <a href={hrefOf(parseRolloutId(id) ?? {})}>
-          <Shown text={id} />
+          <Shown text={isOneRun ? keyOf(entry) : id} />
         </a>
       </h2>
       <p class="facts">
@@ -59,15 +63,7 @@ function Member({
       {rest !== undefined && (
         <>
           <h3>{rest.place}</h3>
-          <div class="raw" dir="auto">
-            <span class="quiet">
-              <Shown text={rest.before} />
-            </span>
-            <span class="parts-here" title="they part here">
-              ▶
-            </span>
-          </div>
-          <Raw text={rest.rest} />
+          <Raw text={rest.rest} lead={<Lead before={rest.before} />} />
           {rest.others.map((segment, index) => (
             <SegmentView key={index} segment={segment} />
           ))}
@@ -76,6 +72,17 @@ function Member({
     </section>
   );
 }
+
+const Lead = ({ before }: { before: string }): JSX.Element => (
+  <>
+    <span class="quiet">
+      <Shown text={before} />
+    </span>
+    <span class="parts-here" title="they part here">
+      ▶
+    </span>
+  </>
+);
 
 const Facts = ({ facts }: { facts: ComponentChildren[] }): JSX.Element => (
   <>

@@ -37,14 +37,22 @@ function Mark({ code }: { code: number }): JSX.Element {
 }
 
 /** Lines as they are. Of a long one the beginning, and the rest in blocks that are laid out when they are near. */
-export function Raw({ text }: { text: string }): JSX.Element {
+export function Raw({
+  text,
+  lead,
+}: {
+  text: string;
+  /** Before its first line. */
+  lead?: ComponentChildren;
+}): JSX.Element {
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? text : text.slice(0, SHOWN_CHARACTERS);
-  const blocks = blocksOf(shown);
+  const blocks = shown === '' ? [''] : blocksOf(shown);
   return (
     <div class="raw" dir="auto">
       {blocks.map((block, index) => (
         <div class={blocks.length > 1 ? 'block' : ''} key={index}>
+          {index === 0 && lead}
           <Shown text={block} />
         </div>
       ))}
