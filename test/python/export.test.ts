@@ -1,9 +1,10 @@
-/** What durable_rollouts.export makes of rows of any journal, and of what docs/trainers.md says of W&B. */
+/** What Python hands to other programs: Parquet of rows of any journal, W&B as docs/trainers.md says, a report. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { exampleIn } from '../docs/example.js';
 import { arbitraryRow } from '../fakes/arbitrary-row.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
@@ -47,6 +48,20 @@ run.finish()
 [table, again] = glob.glob("wandb/offline-run-*/files/media/table/rollouts/*.json")
 assert {line[0] for line in json.load(open(table))["data"]} == {"batch/0-0", "batch/1-0"}
 `;
+
+const SHOWN = `
+import durable_rollouts, sys
+report = durable_rollouts.open(sys.argv[1]).batch("plain").show("report.html")
+page = report.file.read_text(encoding="utf-8")
+assert "plain" in page and page.count("<head>") == 1, page[:400]
+assert report._repr_html_().count("srcdoc='") == 1
+`;
+
+test('a stored batch is shown by the report of the project’s own program', { skip }, async (t) => {
+  const folder = await temporaryFolder(t);
+  const store = path.join(PROJECT_ROOT, 'test', 'releases', '0.1.0', 'store');
+  python(['-c', SHOWN, store], { cwd: folder, PYTHONPATH: PYTHON_PACKAGES });
+});
 
 describe('durable_rollouts.export', { skip }, () => {
   test('has the rows of any journal again, from Parquet', async (t) => {

@@ -329,9 +329,13 @@ class Notebooks(Case):
             "class Game:\n    def step(self, logs, states):\n        return {'observations': [{'role': 'environment', 'content': ''}] * len(logs), 'rewards': [3] * len(logs), 'terminateds': [1] * len(logs)}",
             'client = local(environments={"game": Game})',
             'print("third", client.start_batch({"samples": [{**samples[0], "task_name": "game"}]}, "d").rows()[0]["total_reward"])',
+            'import os\nos.chdir("/")\nclient.batch("b").show()',
         )
         client.execute()
         text = self.texts(client)
+        [shown] = client.nb.cells[-1]["outputs"]
+        self.assertRegex(shown["data"]["text/html"], "^<iframe sandbox='allow-scripts' title='b' ")
+        self.assertIn('<base href="about:srcdoc">', shown["data"]["text/html"])
         self.assertIn(f"first {[1] * 12}", text)
         self.assertIn("environment mine: its code has changed; from now on the new one is served", text)
         self.assertIn(f"second {[7] * 12}", text)
