@@ -17,6 +17,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout report BATCH[/ROW-REPEAT] [-o FILE]
                                             the same as a page for a browser, in one file
   temporal-rollout serve [--port N]         all rollouts as pages for a browser on this machine, while they run
+  temporal-rollout diff A B                 where two batches or two rollouts part
   temporal-rollout export BATCH --to FILE   its valid rollouts as a file, in Arrow or JSONL
   temporal-rollout examples [FOLDER]        a copy of the examples, to try and to change
   temporal-rollout learning [--chaos]       a policy that learns, also while everything is killed

@@ -11,9 +11,11 @@ import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { contextOf } from '../../src/model/journal/trajectory.js';
 import { toRow } from '../../src/model/results/row.js';
 import type { Sample } from '../../src/model/sample.js';
+import { pictureName, shownUrl } from '../../src/model/picture-names.js';
 import { plainOf } from '../../src/platform/json/kept.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { at, FORK, forked, opens, plans, played, read, refusal, ROLLOUT } from '../fakes/forked.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { deltaOf, idsOf, says } from '../fakes/scripted-service.js';
 import { lost, planned } from '../fakes/sessions.js';
 import type { Given } from '../fakes/sessions.js';
@@ -168,6 +170,22 @@ test('an attempt that died among inherited lines is followed by one that adds th
 async function journalOf({ root }: Bench): Promise<JournalLine[]> {
   return linesOf(await readFile(`${root}/fork/journals/0-0.jsonl`, 'utf8'));
 }
+
+test('a fork has the pictures that the environment has shown before it', async (t) => {
+  const url = 'data:image/png;base64,AAAA';
+  const shown = { content: [{ type: 'image_url' as const, image_url: { url } }] };
+  const bench = await played(t, {
+    images: true,
+    environment: scriptedEnvironment([shown, {}, {}]),
+    says: [says('e f')],
+  });
+  const trajectory = await forked(bench, at('turn:1'));
+  const name = pictureName(url);
+  assert.deepEqual(trajectory.observations[0]?.message?.content, [
+    { type: 'image_url', image_url: { url: name } },
+  ]);
+  assert.equal(await shownUrl(name, { ref: FORK, store: bench.store }), url);
+});
 
 describe('a fork of a fork', () => {
   test('begins with lines of both, none of which train', async (t) => {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { StreamRequest } from '../../src/model/stream/stream-request.js';
+import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { at, played, plans, refusal, ROLLOUT } from '../fakes/forked.js';
 import { BATCH, sampleOf } from '../fakes/temporary-store.js';
 
@@ -100,6 +102,29 @@ describe('a fork is refused', () => {
       /^fork\.at: the batch of this id has "turn:1", got "token:4"/,
     );
   });
+});
+
+test('a fork of a stream’s rollout is a batch with the sample of its group', async (t) => {
+  const bench = await played(t);
+  const samples = [sampleOf('first'), sampleOf('second')];
+  const request = { groups_per_step: 1, shuffle: false, generation: { model: 'policy' } };
+  await bench.store.createBatch({
+    batch_id: 'stream',
+    request: StreamRequest.parse({ samples: { path: 'a.jsonl' }, ...request }),
+    samples,
+  });
+  const by = author('by');
+  const journal = await bench.store.claim(
+    { batch_id: 'stream', row: 3, repeat: 0 },
+    { activity: 'openRollout' },
+  );
+  for (const line of [by.start(), ...wholeTurn(by)]) await journal.append(entryOf(line));
+  await journal.commit();
+  const fork = { rollout_id: 'stream/3-0', at: 'turn:1' };
+  assert.equal((await plans(bench, { fork })).error, undefined);
+  assert.equal(await bench.store.readSampleText({ batch_id: 'fork', row: 0 }), samples[1]);
+  const { stream, completion } = (await bench.store.findRequest('fork'))!;
+  assert.deepEqual([stream, completion.policy], [undefined, 'complete']);
 });
 
 describe('a batch like another one', () => {

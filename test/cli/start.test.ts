@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import { refusedAtOnce, startedText } from '../../src/cli/start.js';
+import { runCommand } from '../../src/cli/command-line.js';
+import { refusedAtOnce, startedText, withSettings } from '../../src/cli/start.js';
 import type { BatchHandle } from '../../src/client/batch-client.js';
 import type { Look } from '../../src/client/batch-client.js';
 
@@ -70,4 +71,53 @@ describe('start says', () => {
       'batch b is played again from the beginning on host:7233, namespace ns, task queue q',
     );
   });
+});
+
+describe('--set', () => {
+  test('changes a field, in a group of settings too, as JSON or else as a text', () => {
+    const request = { samples: { path: 'a.jsonl' }, generation: { seed: 1 } };
+    assert.deepEqual(
+      withSettings(request, [
+        'generation.temperature=0.7',
+        'generation.model=null',
+        'max_seq_len=100',
+        'semantics=nemo-rl',
+        'policy_version="17"',
+        'completion.policy=min_k',
+        'completion.k=2',
+      ]),
+      {
+        samples: { path: 'a.jsonl' },
+        generation: { seed: 1, temperature: 0.7, model: null },
+        max_seq_len: 100,
+        semantics: 'nemo-rl',
+        policy_version: '17',
+        completion: { policy: 'min_k', k: 2 },
+      },
+    );
+    assert.deepEqual(request.generation, { seed: 1 });
+  });
+
+  test('refuses what is no KEY=VALUE', () => {
+    for (const setting of ['temperature', '=1', '__proto__.a=1', '.a=1'])
+      assert.throws(() => withSettings({}, [setting]), /expected KEY=VALUE/);
+  });
+});
+
+test('fork refuses with exit code 2 what names no rollout or no place', async (t) => {
+  const errors: string[] = [];
+  t.mock.method(console, 'error', (line: string) => errors.push(line));
+  for (const [args, said] of [
+    [['a/0-0'], /expected --at/],
+    [['a', '--at', 'turn:1'], /expected BATCH\/ROW-REPEAT, got "a"/],
+    [['a/0-0', '--at', 'turn'], /expected turn:N or token:N, got "turn"/],
+    [['a/0-0', '--at', 'turn:1', '--repeats', '0'], /--repeats: expected an integer, 1 or more/],
+    [['a/0-0', '--at', 'turn:1', '--id', 'a/b'], /--id: expected a batch id/],
+  ] as const) {
+    errors.length = 0;
+    assert.equal(await runCommand(['fork', ...args]), 2);
+    assert.match(errors.join(), said);
+  }
+  assert.equal(await runCommand(['start', '--like', 'a', '--input-file', 'b']), 2);
+  assert.equal(await runCommand(['start', '--like', 'a/b', '--id', 'c']), 2);
 });

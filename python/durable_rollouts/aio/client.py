@@ -147,10 +147,9 @@ class Client:
         """
         return await self._start({"like": like, **settings}, id)
 
-    async def _start(self, request: Mapping[str, Any], id: str) -> "Batch":
-        await starting.start_once(
-            self._temporal, "rolloutBatch", request, id=id, task_queue=self._task_queue, defaults=BATCH_DEFAULTS
-        )
+    async def _start(self, changes: Mapping[str, Any], id: str) -> "Batch":
+        # What they do not name is another batch's, and no default.
+        await starting.start_once(self._temporal, "rolloutBatch", changes, id=id, task_queue=self._task_queue, defaults={})
         return Batch(self._temporal, id, is_own=True)
 
     async def rollout(

@@ -52,7 +52,9 @@ export async function inheritPrefix(playing: Playing, dependencies: Dependencies
   const { start, prefix_lines } = trajectory;
   if (start?.fork === undefined || prefix_lines >= start.fork.lines) return;
   const { fork, settings } = start;
-  const { inherited } = await readPrefix({ fork, ...settings }, dependencies.store);
+  const { store } = dependencies;
+  await playing.memory.take(await store.journalSize(forkedPlace(fork)), playing.signal);
+  const { inherited } = await readPrefix({ fork, ...settings }, store);
   if (inherited.length !== fork.lines)
     throw new Fault({
       type: 'ReplayDiffers',

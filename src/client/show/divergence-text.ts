@@ -79,7 +79,7 @@ const wholeOf = ({ role, content, tool_calls = [], tool_call_id = '' }: CallMess
   ].join(' ');
 
 /** Both texts around the first character in which they differ. */
-function difference(then: string, now: string): string {
+export function difference(then: string, now: string): string {
   let at = 0;
   while (at < then.length && then[at] === now[at]) at += 1;
   const first = Math.max(0, at - BEFORE);
