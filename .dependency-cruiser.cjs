@@ -78,7 +78,15 @@ module.exports = {
     ),
     room('viewer/page', 'viewer/documents', 'src/client/show/conditions'),
     room('tools/temporal-cli', 'src/platform'),
-    room('dev', 'tools/temporal-cli', 'src/client', 'src/workers', 'src/model', 'src/platform'),
+    room(
+      'dev',
+      'tools/temporal-cli',
+      'viewer/serve/token',
+      'src/client',
+      'src/workers',
+      'src/model',
+      'src/platform',
+    ),
     room('lab/demos', 'simulator', 'dev', 'src/client', 'src/workers', 'src/platform'),
     room(
       'gym',

@@ -80,8 +80,9 @@ async function taken(folder: string, claimant: Claimant): Promise<Error> {
   return Object.assign(new Error(text), { code: TAKEN });
 }
 
-export const howToUse = ({ ui_url, lines }: RunningStack): string[] => [
-  `Its Web UI is ${ui_url}. These lines let another terminal reach it:`,
+export const howToUse = ({ ui_url, viewer_url, lines }: RunningStack): string[] => [
+  `Its Web UI is ${ui_url}, and its rollouts are at ${viewer_url}`,
+  'These lines let another terminal reach it:',
   ...lines.map((line) => `  ${line}`),
 ];
 

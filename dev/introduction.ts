@@ -7,6 +7,7 @@ export interface Introduced extends Pick<
   | 'address'
   | 'namespace'
   | 'uiUrl'
+  | 'viewerUrl'
   | 'engine'
   | 'engineFaults'
   | 'simulatorUrl'
@@ -26,6 +27,7 @@ export function introduction(stack: Introduced): string {
   const {
     address,
     uiUrl,
+    viewerUrl,
     engine,
     engineFaults,
     simulatorUrl,
@@ -37,6 +39,7 @@ export function introduction(stack: Introduced): string {
   } = stack;
   return [
     `Temporal server  ${address}, Web UI ${uiUrl}`,
+    `rollouts         ${viewerUrl}`,
     engine === null
       ? `simulator        ${simulatorUrl}, in place of a GPU service`
       : `engine           ${engine}`,

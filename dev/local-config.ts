@@ -20,6 +20,8 @@ export interface LocalConfigOptions {
    * the source names.
    */
   generationUrl: string | null;
+  /** Of the stack's page of rollouts; absent: it has none. The source's comes first. */
+  viewerUrl?: string;
   /** URLs of environments that other processes serve to this stack; those of the source come first. */
   served?: Record<string, string>;
   /** Whether the source may be missing. */
@@ -40,6 +42,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     address,
     namespace,
     generationUrl,
+    viewerUrl = null,
     served = {},
     missing = false,
     directory = path.dirname(path.resolve(source)),
@@ -53,6 +56,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     temporal: { ...settings.temporal, profile: null, address, namespace },
     generation: generationUrl === null ? generation : playedBy(generationUrl, generation),
     environments: { ...Object.fromEntries(more), ...settings.environments },
+    viewer: { url: settings.viewer.url ?? viewerUrl },
   };
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   // A restarting worker reads the old file or the new one.

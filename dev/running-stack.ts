@@ -12,6 +12,8 @@ export interface RunningStack {
   namespace: string;
   task_queue: string;
   ui_url: string;
+  /** The page of its rollouts. Its token is why others may not read this file. */
+  viewer_url: string;
   /** Base URLs of its engines, with `/v1`; null: the simulator. */
   engine: string | null;
   /** What kept them from playing when it started, and what to do. */
@@ -31,7 +33,10 @@ export interface RunningStack {
 const fileIn = (folder: string): string => path.join(folder, 'stack.json');
 
 export async function sayRunning(folder: string, stack: RunningStack): Promise<void> {
-  await replaceFile(fileIn(folder), { content: `${JSON.stringify(stack, null, 2)}\n` });
+  await replaceFile(fileIn(folder), {
+    content: `${JSON.stringify(stack, null, 2)}\n`,
+    file_mode: 0o600,
+  });
 }
 
 export const forgetRunning = (folder: string): Promise<void> => rm(fileIn(folder), { force: true });

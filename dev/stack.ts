@@ -14,6 +14,7 @@ import type { LocalConfigOptions } from './local-config.js';
 import { writeLocalConfig } from './local-config.js';
 import { servedIn } from './served.js';
 import type { Part, Supervisor } from './supervisor.js';
+import { addressOf, tokenIn } from '../viewer/serve/token.js';
 import { isDeepStrictEqual } from 'node:util';
 import { checkEngines } from '../src/workers/check/check-deployment.js';
 
@@ -61,6 +62,8 @@ export interface Stack extends PlannedServer {
   engineFaults: string[];
   /** Base URL of the simulator; null: it does not play. */
   simulatorUrl: string | null;
+  /** The address of the page of its rollouts, with its token. */
+  viewerUrl: string;
   /** Its own temporal.yaml. */
   settings: string;
   /** Names of the environments in the deployment's temporal.yaml. */
@@ -89,7 +92,7 @@ export const DEMO_SIMULATOR = [
 ];
 
 /** The logs that a stack writes. It removes nothing else in the folder. */
-const LOGS = ['temporal-server', 'simulator', 'worker'] as const;
+const LOGS = ['temporal-server', 'simulator', 'worker', 'viewer'] as const;
 
 const logIn = (logs: string, part: string): string => path.join(logs, `${part}.log`);
 
@@ -110,7 +113,9 @@ export async function planServer(folder: string, from?: Ports): Promise<PlannedS
 /** Temporal server, worker, and the simulator if no engine is named, each restarted on the same ports when it dies. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { folder, supervisor, for_program } = options;
-  const from = for_program ? portsOf(folder) : { server: 7233, ui: 8233, simulator: 8000 };
+  const from = for_program
+    ? portsOf(folder)
+    : { server: 7233, ui: 8233, simulator: 8000, viewer: 8234 };
   const server = await planServer(folder, from);
   const given = await loadConfig(options.config, {
     missing: for_program,
@@ -119,9 +124,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const engine = engineOf(options, given);
   const simulatorPort = engine === null ? await takePort(from.simulator) : null;
   const simulatorUrl = simulatorPort === null ? null : `http://127.0.0.1:${simulatorPort}/v1`;
+  const viewerPort = await takePort(from.viewer);
+  const viewerUrl = `http://127.0.0.1:${viewerPort}`;
   const target = path.join(folder, 'temporal.yaml');
   const generationUrl = options.engine ?? simulatorUrl;
-  const write = localConfig(options, { ...server, generationUrl, target });
+  const write = localConfig(options, { ...server, generationUrl, viewerUrl, target });
   const served = await servedIn(folder);
   const config = await write(served, given);
   const { temporal, environments } = config;
@@ -129,13 +136,19 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // A module that cannot be loaded needs a person, and no restart.
   await loadModules({ environments }, stackEnvironment(process.env));
   await supervisor.run(serverPart({ ...options, ...server }));
+  const viewer = addressOf(viewerUrl, await tokenIn(folder));
   await startSimulatorAndWorker(options, { ...server, simulatorPort, target });
+  const part = nodePart({ ...options, ...server });
+  await supervisor.run(
+    part('serve', { name: 'viewer', args: ['--config', target, '--port', String(viewerPort)] }),
+  );
   return {
     ...server,
     taskQueue: temporal.task_queue,
     engine,
     engineFaults: await faults,
     simulatorUrl,
+    viewerUrl: viewer,
     settings: target,
     environments: Object.keys(environments).filter(
       (name) => !isServed(environments[name], served[name]),
@@ -171,7 +184,10 @@ async function startSimulatorAndWorker(
 const localConfig =
   (
     { config, folder, for_program }: StackOptions,
-    local: Pick<LocalConfigOptions, 'target' | 'address' | 'namespace' | 'generationUrl'>,
+    local: Pick<
+      LocalConfigOptions,
+      'target' | 'address' | 'namespace' | 'generationUrl' | 'viewerUrl'
+    >,
   ) =>
   (served: Record<string, string>, given?: Config): Promise<Config> =>
     writeLocalConfig({
@@ -187,10 +203,10 @@ const isServed = (settings: Config['environments'][string] | undefined, url?: st
   settings?.kind === 'http' && settings.url === url;
 
 /** Where the ports of a folder's stack are looked for first: programs in several folders may start theirs at once. */
-function portsOf(folder: string): Ports & { simulator: number } {
+function portsOf(folder: string): Ports & { simulator: number; viewer: number } {
   const digest = createHash('sha256').update(path.resolve(folder)).digest();
-  const first = 10_000 + 3 * (digest.readUInt16BE() % 6000);
-  return { server: first, ui: first + 1, simulator: first + 2 };
+  const first = 10_000 + 4 * (digest.readUInt16BE() % 4500);
+  return { server: first, ui: first + 1, simulator: first + 2, viewer: first + 3 };
 }
 
 /** Only a stack's server and a worker with these settings. */
@@ -236,6 +252,7 @@ export function serverPart({
 const READY = {
   simulator: /^simulator of a vLLM server on /m,
   worker: /"worker started"/,
+  serve: /^rollouts of /m,
 };
 
 /** A command of `temporal-rollout` as its own process. `tmp`: its folder for temporary files. */
@@ -244,7 +261,7 @@ export function nodePart({
   logs,
 }: Pick<StackPlace & PlannedServer, 'projectRoot' | 'logs'>) {
   return (
-    command: 'simulator' | 'worker',
+    command: 'simulator' | 'worker' | 'serve',
     { args, name = command, tmp }: { args: readonly string[]; name?: string; tmp?: string },
   ): Part => {
     const logFile = logIn(logs, name);

@@ -28,7 +28,7 @@ def main() -> None:
     print(f"  needs            {', '.join(_versions(USED))}")
     print(f"  uses, if there   {', '.join(_versions(OPTIONAL))}")
     print(f"  temporal-rollout {command[1]}")
-    print(f"  stack here       {'none' if stack is None else f'process {stack.pid}, Web UI {stack.ui_url}'}")
+    print(f"  stack here       {'none' if stack is None else f'process {stack.pid}, Web UI {stack.ui_url}, rollouts {stack.viewer_url}'}")
     print(f"  Temporal server  {asyncio.run(_server(address, namespace))}")
     print(f"  results here     {_results(home / STATE / 'trajectories')}")
     print("Next:")

@@ -42,6 +42,7 @@ class Local(Client):
     folder: the stack's
     address: of its Temporal server
     ui_url: of its Web UI
+    viewer_url: of the page of its rollouts, with its token
 
     It has all calls of ``Client``.
     """
@@ -51,6 +52,7 @@ class Local(Client):
         self.folder: Path = stack.home
         self.address: str = stack.address
         self.ui_url: str = stack.ui_url
+        self.viewer_url: str = stack.viewer_url
         self._temporal = temporal
         self._keep = keep
         self._names: List[str] = []
@@ -260,7 +262,7 @@ def _say_what_goes_on(stack: Stack, temporal: TemporalClient) -> None:
 def _say_what_runs(stack: Stack, names: List[str], *, joined: bool, keep: bool) -> None:
     engine = "the simulator, which says random words" if stack.engine is None else stack.engine
     served = f", serving {', '.join(names)}" if names else ""
-    say(f"{'joined' if joined else 'started'} the stack of {stack.home}{served}. Engine: {engine}. Web UI: {stack.ui_url}")
+    say(f"{'joined' if joined else 'started'} the stack of {stack.home}{served}. Engine: {engine}. Web UI: {stack.ui_url}. Rollouts: {stack.viewer_url}")
     if stack.version != package_version():
         say(f"its version is {stack.version or 'not said'}, this package's {package_version()}: if a call fails, end it and start again")
     if stack.engine_faults and not joined:

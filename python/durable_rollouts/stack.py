@@ -84,6 +84,7 @@ class Stack:
         self.namespace: str = said["namespace"]
         self.task_queue: str = said["task_queue"]
         self.ui_url: str = said["ui_url"]
+        self.viewer_url: str = said["viewer_url"]
         self.engine: Optional[str] = said["engine"]
         self.engine_faults: List[str] = said["engine_faults"]
         self.served: Dict[str, str] = said["served"]

@@ -74,6 +74,8 @@ export interface PlayedPlan {
   looks?: true;
   /** The memo of its workflow: whose it is, and what it plays. */
   memo?: Record<string, string | string[]>;
+  /** The address of its page; absent: temporal.yaml names no viewer. */
+  page?: string;
 }
 
 export interface BatchPlan extends PlayedPlan {
@@ -137,6 +139,8 @@ export interface RolloutFacts {
   policy_version: string | null;
   /** The agent that plays the whole rollout; absent: policy and environment take turns. */
   agent?: AgentFacts;
+  /** The address of its page; absent: temporal.yaml names no viewer. */
+  page?: string;
 }
 
 export interface RolloutPlan extends RolloutRef, RolloutFacts, Unlisted {

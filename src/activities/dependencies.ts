@@ -127,4 +127,6 @@ export interface Deployment {
   /** Nobody has set it, and deaths are seen without it: it may be longer where many rollouts play at once. */
   heartbeat_grows: boolean;
   generation_queue: string;
+  /** Where people look at rollouts; null: nowhere. */
+  viewer_url: string | null;
 }

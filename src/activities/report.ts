@@ -14,7 +14,7 @@ import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
 import { plainLine } from '../platform/plain.js';
 import type { Place } from './attempt.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
-import type { Dependencies } from './dependencies.js';
+import type { Dependencies, Deployment } from './dependencies.js';
 
 const PREVIEW_LENGTH = 120;
 
@@ -64,6 +64,12 @@ export function unlistedOf({ unlisted }: Pick<Dependencies, 'unlisted'>): {
   const names = unlisted();
   return names.length === 0 ? {} : { unlisted: names };
 }
+
+/** The address of a batch's page or a rollout's, for people in the Web UI: without the token. */
+export const pageOf = (
+  id: string,
+  { deployment: { viewer_url } }: { deployment: Pick<Deployment, 'viewer_url'> },
+): { page?: string } => (viewer_url === null ? {} : { page: `${viewer_url}/#/${id}` });
 
 /** The result of workflow `rollout`. */
 export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult {

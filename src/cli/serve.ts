@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { addressOf, startViewer } from '../../viewer/serve/serve.js';
-import { tokenIn } from '../../viewer/serve/token.js';
+import { startViewer } from '../../viewer/serve/serve.js';
+import { addressOf, tokenIn } from '../../viewer/serve/token.js';
 import { readBundle } from '../../viewer/shell.js';
 import { plain } from '../platform/plain.js';
 import { untilAborted } from '../platform/process/interrupts.js';

@@ -57,6 +57,23 @@ const TemporalSettings = z
   })
   .prefault({});
 
+const ViewerSettings = z
+  .strictObject({
+    url: z
+      .string()
+      .transform((text) => text.replace(/\/+$/, ''))
+      .refine(
+        (text) => URL.canParse(text) && new URL(text).origin === text && /^https?:/.test(text),
+        'expected http(s)://host:port alone, such as http://127.0.0.1:8234: the token is no part of it',
+      )
+      .nullable()
+      .default(null)
+      .describe(
+        'its address, to which workflows link in the Temporal Web UI; the token is no part of it. null: they do not',
+      ),
+  })
+  .prefault({});
+
 /** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
 const ReadersSetting = z.enum(READERS).default('owner');
 export const DEFAULT_ROOT = '.rollouts/trajectories';
@@ -193,6 +210,7 @@ export const Config = z
       'environments by name. A sample chooses one by its `task_name`',
     ),
     worker: WorkerSettings.describe('roles and sizes of one worker process'),
+    viewer: ViewerSettings.describe('where people look at rollouts (`temporal-rollout serve`)'),
   })
   .superRefine((config, context) => {
     // A queue serves one set of activities. Otherwise tasks would reach a worker without their environment.

@@ -67,6 +67,7 @@ export function createDependencies(
       heartbeat_timeout_ms: heartbeatMs(config, seen),
       heartbeat_grows: seen && config.worker.heartbeat_timeout === null,
       generation_queue: generationQueue(config),
+      viewer_url: config.viewer.url,
     },
     unlisted,
   };

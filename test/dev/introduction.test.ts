@@ -8,6 +8,7 @@ const STACK = {
   address: '127.0.0.1:7233',
   namespace: 'default',
   uiUrl: 'http://127.0.0.1:8233',
+  viewerUrl: 'http://127.0.0.1:8234/?token=t',
   simulatorUrl: 'http://127.0.0.1:8000/v1',
   engine: null,
   engineFaults: [],

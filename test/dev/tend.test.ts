@@ -21,6 +21,7 @@ const SAID = {
   namespace: 'default',
   task_queue: 'rollouts',
   ui_url: 'http://127.0.0.1:8233',
+  viewer_url: 'http://127.0.0.1:8234/?token=t',
   engine: null,
   engine_faults: [],
   settings: 'temporal.yaml',

@@ -167,6 +167,7 @@ export async function activityBench(
     heartbeat_timeout_ms: 100,
     heartbeat_grows: false,
     generation_queue: 'rollouts-generation',
+    viewer_url: null,
     ...parts.deployment,
   };
   const dependencies: Dependencies = {

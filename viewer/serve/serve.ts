@@ -47,9 +47,6 @@ export async function startViewer({ store, bundle, token, port }: ViewerOptions)
   };
 }
 
-/** The address that opens the page, once for a browser. */
-export const addressOf = (url: string, token: string): string => `${url}/?token=${token}`;
-
 const listen = (server: Server, port: number): Promise<void> =>
   new Promise((resolve, reject) => {
     server.once('error', reject);

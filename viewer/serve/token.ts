@@ -26,3 +26,6 @@ export async function tokenIn(folder: string): Promise<string> {
     `${file}: expected a token of 16 letters or more, got ${token.length} characters; remove it, and the next start makes another`,
   );
 }
+
+/** The address that opens the page, once for a browser. */
+export const addressOf = (url: string, token: string): string => `${url}/?token=${token}`;

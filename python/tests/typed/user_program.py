@@ -172,7 +172,7 @@ class Guess:
 def on_this_machine() -> None:
     try:
         with local(environments={"short": brevity, "guess": Guess, "object": Guess(), "named": "guess:Guess"}) as client:
-            print(client.ui_url, client.address, client.folder / "temporal.yaml")
+            print(client.ui_url, client.viewer_url, client.address, client.folder / "temporal.yaml")
             batch = client.start_batch({"samples": ["Say hello."], "num_repeats": 2}, "hello", task_name="short")
             rows = batch.rows()
             print(to_arrays(rows))

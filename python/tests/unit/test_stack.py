@@ -20,6 +20,7 @@ SAID = {
     "namespace": "default",
     "task_queue": "rollouts",
     "ui_url": "http://127.0.0.1:8233",
+    "viewer_url": "http://127.0.0.1:8234/?token=t",
     "engine": None,
     "engine_faults": [],
     "served": {},

@@ -13,7 +13,7 @@ import { namesOf } from '../record-fault.js';
 import { withLease } from '../lease.js';
 import type { Play } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
-import { factsOf, resultOf, unlistedOf } from '../report.js';
+import { factsOf, pageOf, resultOf, unlistedOf } from '../report.js';
 import { closeWhole } from './closing.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
@@ -41,10 +41,11 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
         playFromJournal(lease, { ...dependencies, ...end }),
       );
       const stopped = input.stop_reason === 'stopped';
+      const known = factsOf(trajectory);
       return {
         result: resultOf(ref, trajectory),
         failure: facts(trajectory.end?.failure ?? null),
-        facts: factsOf(trajectory),
+        facts: known && { ...known, ...pageOf(rolloutId(ref), dependencies) },
         ...unlisted,
         batch: is_batch
           ? await closeWhole({ batch_id, stopped }, { ...dependencies, attempt })

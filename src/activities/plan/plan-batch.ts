@@ -8,6 +8,7 @@ import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities, BatchPlan, PlayedPlan } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
+import { pageOf } from '../report.js';
 import { restoreLimits } from '../limits/limit-facts.js';
 import { STORE_MEMO, TASKS_MEMO } from '../contract/one-deployment.js';
 import { prepareBatch } from './prepare-batch.js';
@@ -79,6 +80,7 @@ export const playedPlan = async (
   limits: limitsOf(request),
   looks: true,
   memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
+  ...pageOf(id, { deployment }),
 });
 
 /** What an earlier run has played. Its request and its samples stay, and its rows until the closing pass. */

@@ -13,7 +13,8 @@ import type { Playing } from '../playing.js';
 import type { Lease } from '../lease.js';
 import { withLease } from '../lease.js';
 import { playFromJournal } from '../play-from-journal.js';
-import { factsOf, progressOf, unlistedOf } from '../report.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { factsOf, pageOf, progressOf, unlistedOf } from '../report.js';
 import { requestOf } from '../request-of.js';
 import { playSlice } from '../turn/play-turns.js';
 import { needsStart } from '../turn/session.js';
@@ -88,6 +89,7 @@ async function open(
     task_name: '',
     policy_version: request.policy_version,
     ...factsOf(trajectory),
+    ...pageOf(rolloutId(lease.ref), dependencies),
     plays,
     heartbeat_timeout_ms: heartbeatFor(dependencies.deployment, request.max_in_flight),
     queues,

@@ -11,6 +11,7 @@ import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
+import { pageLine } from '../views/page-line.js';
 import { forDisplay, onWaiting, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details. It also handles `stop`. */
@@ -35,7 +36,7 @@ export function showStream(): StreamView {
     return { ...now, phase, waiting: waiting ?? now.waiting ?? seen };
   };
   const show = (): void => {
-    setCurrentDetails(detailsOf(progress()));
+    setCurrentDetails([detailsOf(progress()), ...pageLine(stream?.plan.page)].join('\n'));
   };
   setHandler(streamProgressQuery, progress);
   onWaiting((now) => {

@@ -14,6 +14,7 @@ import { quoted } from '../../platform/plain.js';
 import { batchProgressQuery } from '../steering/messages.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
+import { pageLine } from './page-line.js';
 import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
@@ -31,6 +32,7 @@ export interface BatchView extends Stop {
 export function showBatch(): BatchView {
   let progress = NOTHING;
   let members = 0;
+  let page: string | undefined;
   /** The counts of this run. */
   let tally: Counts = NOTHING;
   /** The counts of all runs, as journals have them. */
@@ -46,7 +48,7 @@ export function showBatch(): BatchView {
       turns_per_s: perSecond(progress.turns),
       tokens_per_s: perSecond(progress.tokens),
     };
-    setCurrentDetails(detailsOf(progress));
+    setCurrentDetails([detailsOf(progress), ...pageLine(page)].join('\n'));
   };
   setHandler(batchProgressQuery, () => progress);
   onWaiting((waiting) => {
@@ -54,8 +56,9 @@ export function showBatch(): BatchView {
   });
   const stop = handleStop();
   return {
-    planned: ({ samples, num_repeats, continued, priority, memo }) => {
+    planned: ({ samples, num_repeats, continued, priority, memo, ...plan }) => {
       if (memo !== undefined) upsertMemo(memo);
+      ({ page } = plan);
       members = samples * num_repeats;
       show({
         phase: 'running',

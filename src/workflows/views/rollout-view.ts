@@ -20,6 +20,7 @@ import {
   RolloutTask,
   RolloutTurns,
 } from '../../model/workflow-safe/search-attributes.js';
+import { pageLine } from './page-line.js';
 import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
 /**
@@ -161,5 +162,6 @@ function detailsOf(facts: RolloutFacts | null, progress: RolloutProgress): strin
   ];
   if (waiting !== null) lines.push('', waitingLine(waiting));
   if (preview !== '') lines.push('', quoted(preview));
+  lines.push(...pageLine(facts?.page));
   return lines.join('\n');
 }
