@@ -158,6 +158,23 @@ describe('a rollout', () => {
     assert.equal(await why({}, failed), 'EnvironmentFailed');
   });
 
+  test('that forks another one says so, and trains in its own tokens alone', async (t) => {
+    const fork = { rollout_id: 'other/0-0', at: 'token:2', train_prefix: false, lines: 1 };
+    const lines = [
+      a.claim(),
+      a.start({ fork }),
+      a.chunk({ token_ids: [1, 2], inherited: true }),
+      a.chunk({ offset: 2, token_ids: [3], request_id: 'own' }),
+      a.generation({ token_count: 3 }),
+      a.observation({ terminated: true }),
+      a.end(),
+    ];
+    const document = await documentOf(t, lines);
+    assert.deepEqual(document.forked_from, { rollout_id: 'other/0-0', at: 'token:2' });
+    assert.deepEqual(answerAt(document, 0).tokens.trained, [{ start: 2, end: 3 }]);
+    assert.deepEqual(trainedBoth(lines, document), [1, 1]);
+  });
+
   test('trains in as many tokens as its row, whatever an agent has done', async (t) => {
     const { store, fileOf } = await storeOf(t, {});
 

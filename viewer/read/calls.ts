@@ -1,6 +1,7 @@
 import type { LineOf } from '../../src/model/journal.js';
 import type { JournalCall } from '../../src/model/journal/calls.js';
 import type { Sampled } from '../../src/model/journal/open-answers.js';
+import { prefixOf } from '../../src/model/journal/open-answers.js';
 import { hasEnded, outcomeOf, whyUntrained } from '../../src/model/journal/outcome.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { isProgram } from '../../src/model/journal/trajectory.js';
@@ -19,7 +20,7 @@ interface Reading {
 }
 
 export function callParts({ trajectory, observations, piecesOf }: Reading): CallPart[] {
-  const { calls, restarted_turns } = trajectory;
+  const { calls, restarted_turns, start } = trajectory;
   const isAgent = isProgram(trajectory);
   const why = untrainedOf(trajectory);
   return shownCalls(trajectory).map((call, number): CallPart => {
@@ -39,6 +40,7 @@ export function callParts({ trajectory, observations, piecesOf }: Reading): Call
       answer: answerOf(calls[number] ?? call, {
         restarted: restarted_turns.includes(number),
         pieces: piecesOf(sampled),
+        first: start?.fork?.train_prefix === false ? prefixOf(sampled) : 0,
         untrained: why(call, number),
       }),
       observation: observation === undefined ? null : observationOf(observation),
@@ -82,12 +84,14 @@ function newsOf({ calls, materials }: Trajectory, { line }: JournalCall): Messag
 interface Known {
   restarted: boolean;
   pieces: Piece[];
+  /** The first token that trains: what a fork has of another rollout stands before. */
+  first: number;
   untrained: string | null;
 }
 
 function answerOf(
   { answer, sampled }: JournalCall,
-  { restarted, pieces, untrained }: Known,
+  { restarted, pieces, first, untrained }: Known,
 ): Answer {
   const { generation, finish, inherited } = sampled;
   const end = generation ?? finish;
@@ -101,14 +105,14 @@ function answerOf(
     stop_reason: end?.stop_reason ?? null,
     restarted,
     inherited,
-    tokens: tokensOf(sampled, { pieces, trains: untrained === null }),
+    tokens: tokensOf(sampled, { pieces, first: untrained === null ? first : null }),
     untrained,
   };
 }
 
 function tokensOf(
   { token_ids, logprobs, top_logprobs, segments }: Sampled,
-  { pieces, trains }: { pieces: Piece[]; trains: boolean },
+  { pieces, first }: { pieces: Piece[]; first: number | null },
 ): Tokens {
   const end = token_ids.length;
   return {
@@ -119,7 +123,7 @@ function tokensOf(
     requests: segments.map(({ start, end, replica, policy_version: version }) => ({
       ...{ start, end, replica, version },
     })),
-    trained: trains && end > 0 ? [{ start: 0, end }] : [],
+    trained: first !== null && end > first ? [{ start: first, end }] : [],
   };
 }
 

@@ -33,6 +33,7 @@ export async function readDocument(
   });
   const { trajectory, entry, happenings } = rollout;
   const { settings_in_force, lives, refused } = trajectory;
+  const fork = trajectory.start?.fork;
   const { model = null, ...settings } = settings_in_force ?? {};
   const observations = await shownIn(trajectory, { ref, store });
   const [verdict] = isProgram(trajectory) ? observations : [];
@@ -43,7 +44,7 @@ export async function readDocument(
     facts: factsOf(rollout),
     model,
     settings,
-    forked_from: null,
+    forked_from: fork === undefined ? null : { rollout_id: fork.rollout_id, at: fork.at },
     prompt: (await promptOf(trajectory, { ref, store })).map(messageOf),
     calls: callParts({ trajectory, observations, piecesOf: pieces.of }),
     verdict: verdict === undefined ? null : observationOf(verdict),
