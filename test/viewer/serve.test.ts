@@ -210,7 +210,7 @@ describe('the server of the page', () => {
     ];
     for (const asked of nowhere) {
       const { status, body } = await ask(asked);
-      assert.deepEqual([status, body], [404, '{"error":"there is no such page"}'], asked);
+      assert.deepEqual([status, body], [404, 'the store has no such run or rollout'], asked);
     }
     assert.equal((await ask('/api/runs/%zz')).status, 400);
     assert.equal((await ask('*')).status, 400);

@@ -16,6 +16,7 @@ const TYPES = {
   html: 'text/html; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   css: 'text/css; charset=utf-8',
+  text: 'text/plain; charset=utf-8',
   json: 'application/json',
   lines: 'application/x-ndjson',
   events: 'text/event-stream',

@@ -63,11 +63,7 @@ interface Given {
 type To = Given & { to: Answering };
 
 const notFound = (to: Answering): void => {
-  answer(to, {
-    status: 404,
-    type: 'json',
-    body: JSON.stringify({ error: 'there is no such page' }),
-  });
+  answer(to, { status: 404, type: 'text', body: 'the store has no such run or rollout' });
 };
 
 async function answerRun(

@@ -108,8 +108,5 @@ function fail(
     return;
   }
   const status = isOfPath(error) ? 400 : error instanceof Fault ? 503 : 500;
-  answer(
-    { response, ...to },
-    { status, type: 'json', body: JSON.stringify({ error: describeError(error) }) },
-  );
+  answer({ response, ...to }, { status, type: 'text', body: describeError(error) });
 }
