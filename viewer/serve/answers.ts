@@ -65,9 +65,10 @@ export async function answerLines(to: Answering, documents: AsyncIterable<unknow
   response.end();
 }
 
-export function beginEvents({ response }: Answering): void {
+export function beginEvents({ response, is_head }: Answering): void {
   response.writeHead(200, { ...HEADERS, 'content-type': TYPES.events });
-  response.flushHeaders();
+  if (is_head) response.end();
+  else response.flushHeaders();
 }
 
 /** A browser asks again where a connection ends, so it stays when nothing more will come. */
