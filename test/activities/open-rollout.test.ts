@@ -37,6 +37,15 @@ async function planned(
 }
 
 describe('a rollout that starts', () => {
+  test('has the address of its page in its plan and at its end, where temporal.yaml names a viewer', async (t) => {
+    const viewer = { viewer_url: 'http://127.0.0.1:8234' };
+    const bench = await planned(t, { deployment: viewer });
+    const page = 'http://127.0.0.1:8234/#/batch/0-0';
+    assert.equal((await bench.result('openRollout', REF)).page, page);
+    const stop = { rollout: REF, stop_reason: 'stopped' as const, failure: null };
+    assert.equal((await bench.result('finishRollout', stop)).facts?.page, page);
+  });
+
   test('has its prompt rendered into the journal, and its plan has everything that the workflow needs', async (t) => {
     const request = { rollout_timeout: '90s', policy_version: 'v1', max_rollout_turns: 7 };
     const bench = await planned(t, { request });
