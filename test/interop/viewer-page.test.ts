@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import axe from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
 import { chromium } from 'playwright-core';
 import { PROJECT_ROOT } from '../../lab/bed/server.js';
@@ -14,7 +14,6 @@ import { servePage } from '../viewer/page-server.js';
 
 const CHROMIUM = process.env['ROLLOUT_CHROMIUM'] ?? '/usr/bin/chromium';
 const skip = existsSync(CHROMIUM) ? false : `no browser at ${CHROMIUM} (ROLLOUT_CHROMIUM)`;
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 const made = madeRun({ id: 'made-1', rows: 1250, repeats: 8 });
 const VIEWS = {
@@ -240,7 +239,7 @@ async function attributes(
 
 /** What axe finds serious or worse. */
 async function seriousOf(page: Page): Promise<string[]> {
-  await page.evaluate(readFileSync(AXE, 'utf8'));
+  await page.evaluate(axe.source);
   const { violations } = await page.evaluate<Found>('axe.run()');
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')

@@ -8,7 +8,7 @@ export interface Address {
   options: Record<string, string>;
 }
 
-export const RUNS: Address = { run: null, row: null, repeat: null, options: {} };
+const RUNS: Address = { run: null, row: null, repeat: null, options: {} };
 
 /** `#/<run>`, `#/<run>/<row>` a group, `#/<run>/<row>-<repeat>` a rollout. null: no such address. */
 export function parseAddress(hash: string): Address | null {

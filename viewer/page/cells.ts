@@ -54,7 +54,7 @@ export function runAt(runs: readonly { start: number; end: number }[], token: nu
 }
 
 /** How unlikely the token was: 0 certain, 1 at a logprob of -6 or less. */
-export const surprise = (logprob: number): number => Math.max(0, Math.min(1, -logprob / 6));
+const surprise = (logprob: number): number => Math.max(0, Math.min(1, -logprob / 6));
 
 /** Versions in the order in which they first sampled. */
 export const versionsOf = ({ requests }: Tokens): string[] => [
@@ -101,7 +101,7 @@ export function tokenFacts(tokens: Tokens, token: number): [string, string][] {
 }
 
 /** Characters before a token. Text lags ids, so it is where the token's piece begins. */
-export function offsetOf({ pieces }: Tokens, token: number): number {
+function offsetOf({ pieces }: Tokens, token: number): number {
   let offset = 0;
   for (const { end, text } of pieces) {
     if (end > token) break;

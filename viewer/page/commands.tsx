@@ -26,5 +26,5 @@ export function Command({ words, what }: { words: readonly string[]; what: strin
 }
 
 /** A word that a shell reads as it is. */
-export const quoted = (word: string): string =>
+const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

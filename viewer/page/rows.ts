@@ -82,7 +82,7 @@ export function withCondition(
 const quotedBy = (value: string): string =>
   /^[\w./:-]+$/.test(value) ? value : value.includes('"') ? `'${value}'` : `"${value}"`;
 
-export const COLUMNS = {
+const COLUMNS = {
   rollout: ({ row, repeat }) => row + repeat / 1e6,
   task: ({ task_name }) => task_name,
   ended: ({ ended }) => ended,

@@ -49,5 +49,5 @@ export function textsOf(rollout: RolloutDocument): { place: string; text: string
   ];
 }
 
-export const textOf = ({ parts }: Message): string =>
+const textOf = ({ parts }: Message): string =>
   parts.map((part) => (part.kind === 'text' ? part.text : `[${part.name}]`)).join('\n');
