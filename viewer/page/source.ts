@@ -77,6 +77,9 @@ function embeddedSource(page: Document, { runs, files }: ReportDocument): Source
   };
 }
 
+/** From rollout to rollout, their list is asked for once. */
+const KEEP_MS = 5000;
+
 function serverSource(): Source {
   const get = async (path: string): Promise<Response> => {
     const answer = await fetch(`api/${path}`, { credentials: 'same-origin' });
@@ -90,12 +93,12 @@ function serverSource(): Source {
   return {
     isLive: true,
     runs: () => json('runs'),
-    run: (id) => json(runPath(id)),
-    facts: async (id) => {
+    run: once((id) => json(runPath(id)), KEEP_MS),
+    facts: once(async (id) => {
       const all: RolloutFacts[] = [];
       for await (const one of lines<RolloutFacts>(await get(`${runPath(id)}/facts`))) all.push(one);
       return all;
-    },
+    }, KEEP_MS),
     rollout: (place) => json(rolloutPath(place)),
     fileOf: () => null,
     follow: (id, on) =>
@@ -153,11 +156,15 @@ function events(path: string, on: (json: string) => void): () => void {
   };
 }
 
-/** Blocks never change. */
-function once<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {
+/** Blocks never change; what a server said is kept for a while. */
+function once<T>(load: (id: string) => Promise<T>, keep_ms = Infinity): (id: string) => Promise<T> {
   const loaded = new Map<string, Promise<T>>();
   return (id) => {
     const known = loaded.get(id) ?? load(id);
+    if (!loaded.has(id) && keep_ms < Infinity)
+      setTimeout(() => {
+        loaded.delete(id);
+      }, keep_ms);
     loaded.set(id, known);
     return known;
   };
