@@ -157,7 +157,9 @@ describe('the page in a browser', { skip }, () => {
     await page.keyboard.press('Enter');
     await page.waitForURL(/where=/);
     await page.keyboard.press('Escape');
+    await page.waitForSelector('.rollouts table:not([aria-rowcount="10001"])');
     await page.keyboard.press('j');
+    await page.waitForSelector('.rollouts a:focus');
     await page.keyboard.press('End');
     const last = await page.locator('.rollouts table').getAttribute('aria-rowcount');
     await page.waitForSelector(`tr[aria-rowindex="${last ?? ''}"] a:focus`);
