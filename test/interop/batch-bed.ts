@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { textOf } from '../../src/model/content.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/results/row.js';
+import { policyId } from '../../src/model/workflow-safe/policy.js';
 import { createRandom } from '../../simulator/random.js';
 import type { RecoveryBed } from '../../lab/bed/bed.js';
 import { startRecoveryBed } from '../../lab/bed/bed.js';
@@ -68,6 +70,7 @@ export async function startInteropBed({
       bed,
       environment,
       end: async () => {
+        await endPolicy(bed);
         await bed.end();
         await environment.close();
       },
@@ -76,6 +79,14 @@ export async function startInteropBed({
     await environment.close();
     throw error;
   }
+}
+
+/** The next bed on this server is another deployment, with a service of the same name. */
+async function endPolicy(bed: RecoveryBed): Promise<void> {
+  const policy = bed.server().client.workflow.getHandle(policyId('default'));
+  await policy.terminate().catch((error: unknown) => {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  });
 }
 
 /** Waits until this many more turns have been generated. */
