@@ -163,13 +163,14 @@ export const FAILURES: Record<string, Tests> = {
   '`EnvironmentFailed`: it raises an exception (500)': [
     `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
   ],
-  '`EnvironmentRejected`, `StateLost`, `PromptTooLong`: another 4xx or a malformed answer, an interpreter that cannot be rebuilt, a prompt that leaves no room':
+  "`EnvironmentRejected`, `StateLost`, `ReplayDiffers`, `PromptTooLong`: another 4xx or a malformed answer, an interpreter that cannot be rebuilt, a fork's environment that says something else than before, a prompt that leaves no room":
     [
       `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
       `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
       `${ENVIRONMENTS}/math/grader-pool.test.ts › is unavailable where it is not installed and where its program is not there`,
       `${ENVIRONMENTS}/math/grader-pool.test.ts › makes a fault of a process that does this twice: \${answer}`,
       `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,
+      `${ACTIVITIES}/fork.test.ts › is ReplayDiffers where the environment says something else, or ends`,
       `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
       `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good`,
     ],

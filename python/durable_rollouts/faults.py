@@ -67,6 +67,10 @@ class StateLost(RolloutFault):
     """An environment's state could not be rebuilt as the journal has it."""
 
 
+class ReplayDiffers(RolloutFault):
+    """A fork's environment answers a turn otherwise than before."""
+
+
 class JournalLost(RolloutFault):
     """The journal lost what was in it: the store was restored to an earlier moment, or workers have different stores."""
 
