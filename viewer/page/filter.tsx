@@ -5,6 +5,7 @@ import { hrefOf } from './address.js';
 import { go, goQuietly, useKeys } from './hooks.js';
 import type { Row } from './rows.js';
 import { fieldsOf, keyOf, partsOf, withCondition } from './rows.js';
+import { hitsAmong } from './search.js';
 import type { Source } from './source.js';
 import { Shown } from './text.js';
 import { plural } from './words.js';
@@ -17,16 +18,20 @@ export function FilterBox({
   source,
   run,
   rows,
+  chosen,
   options,
   problem,
 }: {
   source: Source;
   run: string;
   rows: readonly Row[];
+  /** Those that the filter leaves. */
+  chosen: readonly Row[];
   options: Record<string, string>;
   problem: string | null;
 }): JSX.Element {
   const { where = '' } = options;
+  const keys = useMemo(() => new Set(chosen.map(keyOf)), [chosen]);
   const field = useRef<HTMLInputElement>(null);
   useKeys({ '/': () => field.current?.focus() });
   const show = (next: string): void => {
@@ -66,7 +71,7 @@ export function FilterBox({
       <p id="filter-problem" role="status" class="problem">
         {problem}
       </p>
-      <TextSearch {...{ source, run, options }} />
+      <TextSearch {...{ source, run, keys, options }} />
     </search>
   );
 }
@@ -152,28 +157,35 @@ function Bounds({
 
 type Search = { hits: Hit[]; state: 'runs' | 'done' } | { state: 'failed'; message: string };
 
+/** Of the rollouts that the filter leaves. */
 function TextSearch({
   source,
   run,
+  keys,
   options,
 }: {
   source: Source;
   run: string;
+  keys: ReadonlySet<string>;
   options: Record<string, string>;
 }): JSX.Element {
-  const { q = '' } = options;
+  const { q = '', where = '' } = options;
+  const latest = useRef(keys);
+  latest.current = keys;
   const [found, set] = useState<Search>({ hits: [], state: 'done' });
   useEffect(() => {
     let isWanted = true;
     const look = async (): Promise<void> => {
       let hits: Hit[] = [];
+      let count = 0;
       if (q !== '')
         for await (const more of source.search(run, q)) {
           if (!isWanted) return;
           if (more.length === 0) continue;
           hits = [...hits, ...more];
           set({ hits, state: 'runs' });
-          if (hits.length >= MAX_HITS) break;
+          count += hitsAmong(more, latest.current).length;
+          if (count >= MAX_HITS) break;
         }
       if (isWanted) set({ hits, state: 'done' });
     };
@@ -183,7 +195,7 @@ function TextSearch({
     return () => {
       isWanted = false;
     };
-  }, [run, q]);
+  }, [run, q, where]);
   return (
     <div class="search">
       <label>
@@ -197,17 +209,19 @@ function TextSearch({
           }}
         />
       </label>
-      {q !== '' && <Hits {...{ run, options, found }} />}
+      {q !== '' && <Hits {...{ run, keys, options, found }} />}
     </div>
   );
 }
 
 function Hits({
   run,
+  keys,
   options,
   found,
 }: {
   run: string;
+  keys: ReadonlySet<string>;
   options: Record<string, string>;
   found: Search;
 }): JSX.Element {
@@ -217,7 +231,8 @@ function Hits({
         The search failed: {found.message}
       </p>
     );
-  const { hits, state } = found;
+  const { state } = found;
+  const hits = hitsAmong(found.hits, keys);
   const many = hits.length >= MAX_HITS ? ', and perhaps more' : '';
   const kept = { where: options['where'] ?? '', sort: options['sort'] ?? '' };
   return (

@@ -4,6 +4,7 @@ import type { RunDocument } from '../documents.js';
 import type { Row } from './rows.js';
 import { Breakdowns } from './breakdowns.js';
 import { Charts } from './charts.js';
+import { Fields } from './fields.js';
 import { odditiesOf } from './oddities.js';
 import { Steps } from './steps.js';
 import { hrefOf } from './address.js';
@@ -108,34 +109,3 @@ const Figure = ({ name, children }: { name: string; children: ComponentChildren 
     <dd>{children}</dd>
   </div>
 );
-
-/** Names and values, folded. */
-export function Fields({
-  title,
-  fields,
-}: {
-  title: string;
-  fields: Record<string, unknown>;
-}): JSX.Element | null {
-  const entries = Object.entries(fields);
-  if (entries.length === 0) return null;
-  return (
-    <details>
-      <summary>{title}</summary>
-      <dl class="fields">
-        {entries.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>
-              {typeof value === 'number' ? (
-                decimal(value)
-              ) : (
-                <Shown text={typeof value === 'string' ? value : JSON.stringify(value)} />
-              )}
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </details>
-  );
-}

@@ -64,7 +64,9 @@ function Run({
   const list = useMemo(() => sorted(chosen.rows, sort), [chosen, sort]);
   return (
     <>
-      <FilterBox {...{ source, run: run.id, rows, options, problem: chosen.problem }} />
+      <FilterBox
+        {...{ source, run: run.id, rows, chosen: chosen.rows, options, problem: chosen.problem }}
+      />
       {facts.state === 'failed' && (
         <p role="alert" class="alert">
           Replicas, versions, tools and parts of the reward are not known: {facts.message}

@@ -1,4 +1,5 @@
 import type { Hit, Message, RolloutDocument } from '../documents.js';
+import { keyOf } from './rows.js';
 
 /** Characters on either side of what was found. */
 const AROUND = 60;
@@ -23,6 +24,10 @@ export function hitsIn(rollout: RolloutDocument, text: string): Hit[] {
     ];
   });
 }
+
+/** Hits in rollouts of these keys alone. */
+export const hitsAmong = (hits: readonly Hit[], keys: ReadonlySet<string>): Hit[] =>
+  hits.filter((hit) => keys.has(keyOf(hit)));
 
 /** Texts of a rollout with the names of their places, in reading order. */
 export function textsOf(rollout: RolloutDocument): { place: string; text: string }[] {

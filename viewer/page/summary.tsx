@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import type { RolloutDocument } from '../documents.js';
+import { Fields } from './fields.js';
 import { Ended } from './list.js';
-import { Fields } from './overview.js';
 import { Shown } from './text.js';
 import { decimal, seconds, whole } from './words.js';
 

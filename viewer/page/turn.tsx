@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Answer, CallPart, Observation } from '../documents.js';
+import type { Answer, CallPart, Message, Observation } from '../documents.js';
 import type { Colouring } from './cells.js';
 import { segmentsOf, seamsOf } from './cells.js';
 import { MessageView, Thoughts, ToolCalls, Words } from './message.js';
@@ -154,6 +154,12 @@ function AnswerFacts({ answer }: { answer: Answer }): JSX.Element {
   );
 }
 
+/** As where an episode ends without a word: nothing to draw. */
+const isEmpty = ({ parts, reasoning, tool_calls = [] }: Message): boolean =>
+  reasoning === undefined &&
+  tool_calls.length === 0 &&
+  parts.every((part) => part.kind === 'text' && part.text === '');
+
 export function ObservationView({
   observation,
   isRaw,
@@ -170,7 +176,7 @@ export function ObservationView({
       <p class="reward">
         <strong>
           {title}: reward {decimal(reward)}
-        </strong>
+        </strong>{' '}
         {parts.map(([name, value]) => (
           <span key={name} class="part">
             <Shown text={name} /> {decimal(value)}
@@ -187,7 +193,7 @@ export function ObservationView({
           </span>
         )}
       </p>
-      {message !== null && <MessageView message={message} isRaw={isRaw} />}
+      {message !== null && !isEmpty(message) && <MessageView message={message} isRaw={isRaw} />}
     </div>
   );
 }

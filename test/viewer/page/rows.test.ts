@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { leavesOf } from '../../../viewer/page/leaves.js';
 import {
   changed,
   filterOf,
@@ -111,4 +112,17 @@ describe('the list', () => {
       [2, 2, 2, 2],
     );
   });
+});
+
+test('settings are named by their path, and what has nothing inside stays whole', () => {
+  assert.deepEqual(
+    leavesOf({ model: 'm', generation: { top_p: 1, stop: ['a'], more: { x: null } }, extra: {} }),
+    [
+      ['model', 'm'],
+      ['generation.top_p', 1],
+      ['generation.stop', ['a']],
+      ['generation.more.x', null],
+      ['extra', {}],
+    ],
+  );
 });

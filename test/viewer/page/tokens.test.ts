@@ -13,7 +13,8 @@ import {
 } from '../../../viewer/page/cells.js';
 import { depthsOf, lanesOf } from '../../../viewer/page/lanes.js';
 import { commonLength, partingOf, tokenParting } from '../../../viewer/page/parting.js';
-import { hitsIn } from '../../../viewer/page/search.js';
+import { hitsAmong, hitsIn } from '../../../viewer/page/search.js';
+import type { Hit } from '../../../viewer/documents.js';
 import { madeCall, madeRollout, madeRun, madeTokens } from '../made-documents.js';
 import { madeShapes } from '../made-shapes.js';
 
@@ -173,5 +174,8 @@ describe('calls', () => {
     );
     assert.ok(hitsIn(rollout, 'EngineFault').some(({ place }) => place === 'fault'));
     assert.deepEqual(hitsIn(rollout, ''), []);
+    const { row, repeat } = rollout.entry;
+    const other = { ...hit, row: row + 1 } as Hit;
+    assert.deepEqual(hitsAmong([hit as Hit, other], new Set([`${row}-${repeat}`])), [hit]);
   });
 });
