@@ -326,10 +326,10 @@ class RowColumns(TypedDict):
     turn_rewards: the reward of each whole turn
     finish_reasons: why the engine ended each whole turn. ``stop``: an end, a stop string or a stop token. ``length``:
       ``max_new_tokens`` or ``max_seq_len``
-    stop_reason: what ended it. ``terminated``: the environment. ``truncated``: a length limit. ``max_turns``:
-      ``max_rollout_turns``. Only these three are valid rollouts; the others are in failures.jsonl. ``timeout``:
-      ``rollout_timeout`` passed. ``stopped``: signal ``stop``, or a group that had enough. ``cancelled``: a
-      cancellation, or it never started. ``failed``: a fault, or ``overlong: drop``
+    stop_reason: what ended it. ``terminated``: the environment. ``truncated``: a limit of length, or of the
+      environment. ``max_turns``: ``max_rollout_turns``. Only these three are valid rollouts; the others are in
+      failures.jsonl. ``timeout``: ``rollout_timeout`` passed. ``stopped``: signal ``stop``, or a group that had enough.
+      ``cancelled``: a cancellation, or it never started. ``failed``: a fault, or ``overlong: drop``
     terminated: the environment, or the end of an agent, ended it
     truncated: a limit cut it (``max_new_tokens``, ``max_seq_len``, or one of the environment). It may be
       ``terminated``, too: an environment may grade a cut turn

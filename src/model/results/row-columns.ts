@@ -80,7 +80,7 @@ export const Row = z.looseObject({
   stop_reason: z
     .enum(STOP_REASONS)
     .describe(
-      'what ended it. `terminated`: the environment. `truncated`: a length limit. `max_turns`: `max_rollout_turns`. Only these three are valid rollouts; the others are in failures.jsonl. `timeout`: `rollout_timeout` passed. `stopped`: signal `stop`, or a group that had enough. `cancelled`: a cancellation, or it never started. `failed`: a fault, or `overlong: drop`',
+      'what ended it. `terminated`: the environment. `truncated`: a limit of length, or of the environment. `max_turns`: `max_rollout_turns`. Only these three are valid rollouts; the others are in failures.jsonl. `timeout`: `rollout_timeout` passed. `stopped`: signal `stop`, or a group that had enough. `cancelled`: a cancellation, or it never started. `failed`: a fault, or `overlong: drop`',
     ),
   terminated: z.boolean().describe('the environment, or the end of an agent, ended it'),
   truncated: z
