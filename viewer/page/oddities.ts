@@ -1,7 +1,7 @@
 import type { Row } from './rows.js';
 import { withCondition } from './rows.js';
 import { grouped, meanOf } from './sums.js';
-import { decimal, percent, plural } from './words.js';
+import { decimal, percent, plural, whole } from './words.js';
 
 /** What a reader should look at first, and the filter that shows it. */
 export interface Oddity {
@@ -18,10 +18,33 @@ const ERRORS = 6;
 export const odditiesOf = (rows: readonly Row[]): Oddity[] => [
   ...paidForNothing(rows),
   ...otherReplicas(rows),
-  ...cutObservations(rows),
+  ...byTask(rows, cutObservations),
+  ...byTask(rows, constantParts),
   ...manyTruncated(rows),
   ...groupsWithoutSpread(rows),
 ];
+
+/** A task's rollouts, and how its oddities begin and are found: where all are of one task, it goes without saying. */
+interface Task {
+  rows: readonly Row[];
+  of: string;
+  where: (more: Parameters<typeof withCondition>[1] | null) => string;
+}
+
+const EVERYWHERE: Omit<Task, 'rows'> = {
+  of: '',
+  where: (more) => (more === null ? '' : withCondition('', more)),
+};
+
+function byTask(rows: readonly Row[], look: (task: Task) => Oddity[]): Oddity[] {
+  const tasks = [...grouped(rows, ({ task_name }) => [task_name])];
+  return tasks.flatMap(([name, of]) => {
+    if (tasks.length === 1 || name === null) return look({ rows: of, ...EVERYWHERE });
+    const own = withCondition('', { field: 'task', value: name });
+    const where: Task['where'] = (more) => (more === null ? own : withCondition(own, more));
+    return look({ rows: of, of: ` of ${name}`, where });
+  });
+}
 
 function paidForNothing(rows: readonly Row[]): Oddity[] {
   const empty = rows.filter(({ facts, reward }) => facts?.characters === 0 && reward !== null);
@@ -43,30 +66,46 @@ const MEASURES: [string, (row: Row) => number | null][] = [
   ['faults', ({ faults }) => faults],
 ];
 
-/** Replicas have the same weights, so their rollouts are alike but for chance. The oddest first, then among the rest. */
+/** Among all rollouts first: what is odd there is not said again of each task. */
 function otherReplicas(rows: readonly Row[]): Oddity[] {
-  const replicas = [...new Set(rows.flatMap(({ facts }) => facts?.replicas ?? []))].sort();
-  const all = replicas.map((replica) => differenceOf(rows, replica));
-  const oddest = all.reduce((a, b) => (b.errors > a.errors ? b : a), NO_DIFFERENCE);
-  if (oddest.errors <= ERRORS) return [];
-  const { replica, differ } = oddest;
-  const rest = rows.filter(({ facts }) => facts?.replicas.includes(replica) === false);
+  const anywhere = oddReplicas(rows);
+  const isNamed = ({ facts }: Row): boolean =>
+    anywhere.some(({ replica }) => facts?.replicas.includes(replica) === true);
+  const others = rows.filter((row) => !isNamed(row));
+  const said = ({ replica, differ }: Difference, { of, where }: Omit<Task, 'rows'>): Oddity => ({
+    text: `replica ${replica} differs${of === '' ? '' : ` in rollouts${of}`}: ${differ.join('; ')}`,
+    where: where({ field: 'replica', value: replica }),
+  });
   return [
-    {
-      text: `replica ${replica} differs: ${differ.join('; ')}`,
-      where: withCondition('', { field: 'replica', value: replica }),
-    },
-    ...otherReplicas(rest),
+    ...anywhere.map((one) => said(one, EVERYWHERE)),
+    ...byTask(others, (task) => oddReplicas(task.rows).map((one) => said(one, task))),
   ];
 }
 
-const NO_DIFFERENCE: { replica: string; errors: number; differ: string[] } = {
-  replica: '',
-  errors: 0,
-  differ: [],
-};
+/** Replicas have the same weights, so their rollouts are alike but for chance. The oddest first, then among the rest. */
+function oddReplicas(rows: readonly Row[]): Difference[] {
+  const replicas = [...new Set(rows.flatMap(({ facts }) => facts?.replicas ?? []))].sort();
+  const all = replicas.map((replica) => differenceOf(rows, replica));
+  const oddest = all.reduce((a, b) => (isOdder(b, a) ? b : a), NO_DIFFERENCE);
+  if (oddest.errors <= ERRORS) return [];
+  const rest = rows.filter(({ facts }) => facts?.replicas.includes(oddest.replica) === false);
+  return [oddest, ...oddReplicas(rest)];
+}
 
-function differenceOf(rows: readonly Row[], replica: string): typeof NO_DIFFERENCE {
+interface Difference {
+  replica: string;
+  errors: number;
+  mean_reward: number;
+  differ: string[];
+}
+const NO_DIFFERENCE: Difference = { replica: '', errors: 0, mean_reward: 0, differ: [] };
+
+/** Of two replicas, each differs as much as the other: the one with less reward is named. */
+const isOdder = (a: Difference, b: Difference): boolean =>
+  a.errors - b.errors > 1e-9 ||
+  (Math.abs(a.errors - b.errors) <= 1e-9 && a.mean_reward < b.mean_reward);
+
+function differenceOf(rows: readonly Row[], replica: string): Difference {
   const own = rows.filter(({ facts }) => facts?.replicas.includes(replica) === true);
   const others = rows.filter(({ facts }) => facts?.replicas.includes(replica) === false);
   const found = MEASURES.map(([name, value]) => {
@@ -78,28 +117,45 @@ function differenceOf(rows: readonly Row[], replica: string): typeof NO_DIFFEREN
   });
   return {
     replica,
+    mean_reward: meanOf(own.map(({ reward }) => reward)) ?? 0,
     errors: found.reduce((most, { errors }) => Math.max(most, errors), 0),
     differ: found.filter(({ errors }) => errors > ERRORS).map(({ text }) => text),
   };
 }
 
-/** One length in many, above lengths of all kinds, is a limit. */
-function cutObservations(rows: readonly Row[]): Oddity[] {
-  const tasks = [...new Set(rows.map(({ task_name }) => task_name))];
-  return tasks.flatMap((task) => {
-    const lengths = rows
-      .filter(({ task_name }) => task_name === task)
-      .map(({ facts }) => facts?.longest_observation ?? 0);
-    const longest = lengths.reduce((a, b) => Math.max(a, b), 0);
-    const count = lengths.filter((length) => length === longest).length;
-    const kinds = new Set(lengths).size - 1;
-    if (longest === 0 || count < Math.max(FEW, lengths.length / 20) || kinds < FEW / 2) return [];
-    const share = percent(count / lengths.length);
-    const where = withCondition('', { field: 'observation', value: longest });
+/** Shorter ones are short by themselves. */
+const SHORT = 32;
+
+/** One length in many, above lengths of all kinds, is a limit, and so may be one length in all. */
+function cutObservations({ rows, of, where }: Task): Oddity[] {
+  const lengths = rows.map(({ facts }) => facts?.longest_observation ?? 0);
+  const longest = lengths.reduce((a, b) => Math.max(a, b), 0);
+  const count = lengths.filter((length) => length === longest).length;
+  const isLimit = new Set(lengths).size - 1 >= FEW / 2 && count >= lengths.length * 0.3;
+  const isAll = count === lengths.length;
+  if (longest < SHORT || count < FEW || !(isLimit || isAll)) return [];
+  const share = isAll ? `all ${whole(count)}` : `${percent(count / lengths.length)} of`;
+  return [
+    {
+      text: `the longest observation of ${share} rollouts${of} has exactly ${plural(longest, 'character')}: a limit may cut them`,
+      where: where({ field: 'observation', value: longest }),
+    },
+  ];
+}
+
+/** A part that is the same whatever is said, beside others that are not. */
+function constantParts({ rows, of, where }: Task): Oddity[] {
+  const rewarded = rows.filter(({ reward }) => reward !== null);
+  const parts = new Set(rewarded.flatMap(({ facts }) => Object.keys(facts?.rewards ?? {})));
+  if (rewarded.length < FEW || parts.size < 2) return [];
+  return [...parts].flatMap((part) => {
+    const values = new Set(rewarded.map(({ facts }) => facts?.rewards[part] ?? 0));
+    const [value = null] = values;
+    if (values.size > 1) return [];
     return [
       {
-        text: `the longest observation of ${share} of rollouts${task === null ? '' : ` of ${task}`} has exactly ${plural(longest, 'character')}: a limit may cut them`,
-        where: task === null ? where : withCondition(where, { field: 'task', value: task }),
+        text: `part ${part} of the reward is ${decimal(value)} in all ${whole(rewarded.length)} rollouts${of}, so it teaches nothing`,
+        where: of === '' ? null : where(null),
       },
     ];
   });

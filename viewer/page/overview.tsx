@@ -21,7 +21,8 @@ export function Overview({
 }: {
   run: RunDocument;
   rows: readonly Row[];
-  all: number;
+  /** Whatever the filter is: what is odd is odd among all of them. */
+  all: readonly Row[];
   options: Record<string, string>;
 }): JSX.Element {
   const sum = sumOf('', rows);
@@ -32,8 +33,10 @@ export function Overview({
       <dl class="glance">
         <Figure name="rollouts">
           {whole(rows.length)}
-          {rows.length !== all && ` of ${whole(all)}`}
-          {rows.length === all && run.requested !== null && ` of ${whole(run.requested)} asked for`}
+          {rows.length !== all.length && ` of ${whole(all.length)}`}
+          {rows.length === all.length &&
+            run.requested !== null &&
+            ` of ${whole(run.requested)} asked for`}
         </Figure>
         <Figure name="mean reward">{decimal(sum.mean_reward)}</Figure>
         <Figure name="ended">
@@ -51,7 +54,7 @@ export function Overview({
         </Figure>
         <Figure name="began">{time(run.created_at)}</Figure>
       </dl>
-      <Oddities {...{ run: run.id, rows, options }} />
+      <Oddities {...{ run: run.id, rows: all, options }} />
       {run.notes.length > 0 && (
         <ul class="notes">
           {run.notes.map((note) => (

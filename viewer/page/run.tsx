@@ -72,7 +72,7 @@ function Run({
           Replicas, versions, tools and parts of the reward are not known: {facts.message}
         </p>
       )}
-      <Overview {...{ run, rows: chosen.rows, all: rows.length, options }} />
+      <Overview {...{ run, rows: chosen.rows, all: rows, options }} />
       <CompareRun source={source} run={run.id} />
       <h2 id="rollouts">{plural(list.length, 'rollout')}</h2>
       <RolloutList {...{ run: run.id, rows: list, options }} />

@@ -75,6 +75,42 @@ describe('what is worth a look', () => {
     assert.equal(odditiesOf(rows).filter(({ text }) => text.startsWith('replica')).length, 1);
   });
 
+  test('a replica that is odd in one task, one length of all observations, and a constant part are named with their task', () => {
+    const of = rows.map((row): Row => {
+      const isMaths = row.task_name === 'maths';
+      const draw = (what: number): number => chance(row.row, row.repeat, what);
+      const isSecond = draw(41) < 0.5;
+      return {
+        ...row,
+        // Over all tasks, they are alike.
+        reward: (isMaths ? isSecond : row.task_name === 'retrieval' && !isSecond) ? 0.1 : 1,
+        facts: row.facts && {
+          ...row.facts,
+          replicas: [isSecond ? 'http://b' : 'http://a'],
+          mean_logprob: draw(42),
+          rewards: { format: 0.1, correct: draw(43) },
+          longest_observation: isMaths ? 64 : Math.round(draw(44) * 4000),
+        },
+      };
+    });
+    const said = texts(of);
+    assert.match(
+      said,
+      /^replica http:\/\/b differs in rollouts of maths: mean reward 0.1, elsewhere 1/m,
+    );
+    assert.match(
+      said,
+      /^the longest observation of all \d+ rollouts of maths has exactly 64 characters/m,
+    );
+    assert.match(said, /^part format of the reward is 0.1 in all \d+ rollouts of maths/m);
+    assert.match(said, /^replica http:\/\/a differs in rollouts of retrieval/m);
+    assert.doesNotMatch(said, /correct|differs:/);
+    assert.match(
+      odditiesOf(of).find(({ text }) => text.startsWith('replica'))?.where ?? '',
+      /task=maths and replica/,
+    );
+  });
+
   test('their filters leave the rollouts that they speak of', () => {
     for (const { text, where } of odditiesOf(rows)) {
       if (where === null) continue;
