@@ -1,14 +1,18 @@
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import type { Address } from './address.js';
 import { hrefOf } from './address.js';
+import { Cross } from './cross.js';
 import { goQuietly } from './hooks.js';
+import { largest, Metered } from './meter.js';
 import type { Row } from './rows.js';
 import { fieldsOf, withCondition } from './rows.js';
-import type { Sum } from './sums.js';
-import { breakdown } from './sums.js';
+import type { PartSum, Sum } from './sums.js';
+import { breakdown, partSums } from './sums.js';
 import { Shown } from './text.js';
 import { decimal, percent, whole } from './words.js';
 
+const PART = 'part of reward';
+const TASK_REPLICA = 'task × replica';
 /** What rollouts are summed by, and the field of the filter that its lines write; null: a line leads to its group. */
 const BY: Record<string, string | null> = {
   'stop reason': 'ended',
@@ -20,8 +24,9 @@ const BY: Record<string, string | null> = {
   failure: 'failure',
   finish: 'finish',
   step: 'step',
-  'part of reward': 'rewards',
+  [PART]: 'rewards',
   group: null,
+  [TASK_REPLICA]: null,
 };
 /** Lines that are drawn. */
 const MOST = 200;
@@ -38,7 +43,6 @@ export function Breakdowns({
 }): JSX.Element {
   const isMany = rows.some(({ facts }) => facts?.replicas[0] !== rows[0]?.facts?.replicas[0]);
   const { by = isMany ? 'replica' : 'stop reason' } = options;
-  const sums = breakdown(rows, valuesBy(by));
   return (
     <section class="breakdown" aria-label="sums">
       <h2 id="sums-title">
@@ -56,57 +60,116 @@ export function Breakdowns({
           </select>
         </label>
       </h2>
-      {sums.length === 0 ? (
-        <p class="quiet">No rollout has any.</p>
-      ) : (
-        <div class="wide scroll" tabIndex={0} role="group" aria-label={`sums by ${by}`}>
-          <table class="list">
-            <thead>
-              <tr>
-                {[
-                  by,
-                  'Rollouts',
-                  'Mean reward',
-                  'Mean tokens',
-                  'Truncated',
-                  'Faults',
-                  'Mean logprob',
-                ].map((name, index) => (
-                  <th key={name} scope="col" class={index === 0 ? '' : 'number'}>
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {sums.slice(0, MOST).map((sum) => (
-                <Line
-                  key={sum.name}
-                  sum={sum}
-                  href={hrefOf({ run, ...target(by, { name: sum.name, options }) })}
-                />
-              ))}
-            </tbody>
-          </table>
-          {sums.length > MOST && (
-            <p class="quiet">
-              The first {MOST} of {whole(sums.length)}.
-            </p>
-          )}
-        </div>
-      )}
+      <Sums {...{ run, rows, options, by }} />
     </section>
+  );
+}
+
+interface Summed {
+  run: string;
+  rows: readonly Row[];
+  options: Record<string, string>;
+  by: string;
+}
+
+function Sums(summed: Summed): JSX.Element {
+  const { run, rows, options, by } = summed;
+  if (by === TASK_REPLICA) return <Cross {...{ run, rows, options }} />;
+  if (by === PART) {
+    const parts = partSums(rows);
+    return <Lines {...summed} sums={parts} columns={partColumns(parts)} />;
+  }
+  const sums = breakdown(rows, valuesBy(by));
+  return <Lines {...summed} sums={sums} columns={columnsOf(sums)} />;
+}
+
+interface Column<S> {
+  label: string;
+  cell: (sum: S) => ComponentChildren;
+}
+
+const columnsOf = (sums: readonly Sum[]): Column<Sum>[] => {
+  const full = largest(sums.slice(0, MOST).map(({ mean_reward }) => mean_reward));
+  return [
+    { label: 'Rollouts', cell: ({ count }) => whole(count) },
+    {
+      label: 'Mean reward',
+      cell: ({ mean_reward }) => <Metered value={mean_reward} full={full} />,
+    },
+    { label: 'Mean turns', cell: ({ mean_turns }) => decimal(mean_turns) },
+    { label: 'Mean tokens', cell: ({ mean_tokens }) => whole(mean_tokens) },
+    {
+      label: 'Longest observation, characters',
+      cell: ({ longest_observation }) => whole(longest_observation),
+    },
+    { label: 'Truncated', cell: ({ truncated }) => percent(truncated) },
+    { label: 'Faults', cell: ({ faults }) => whole(faults) },
+    { label: 'Mean logprob', cell: ({ mean_logprob }) => decimal(mean_logprob) },
+  ];
+};
+
+const partColumns = (parts: readonly PartSum[]): Column<PartSum>[] => {
+  const full = largest(parts.map(({ mean }) => mean));
+  return [
+    { label: 'Rollouts with it', cell: ({ count }) => whole(count) },
+    { label: 'Its mean', cell: ({ mean }) => <Metered value={mean} full={full} /> },
+    { label: 'Least', cell: ({ min }) => decimal(min) },
+    { label: 'Most', cell: ({ max }) => decimal(max) },
+    { label: 'Rollouts above 0', cell: ({ above_zero }) => whole(above_zero) },
+  ];
+};
+
+/** A line for each sum, which leads to its rollouts; of a part of the reward, to those above 0. */
+function Lines<S extends { name: string }>({
+  run,
+  options,
+  by,
+  sums,
+  columns,
+}: Summed & { sums: readonly S[]; columns: readonly Column<S>[] }): JSX.Element {
+  if (sums.length === 0) return <p class="quiet">No rollout has any.</p>;
+  return (
+    <div class="wide scroll" tabIndex={0} role="group" aria-label={`sums by ${by}`}>
+      <table class="list">
+        <thead>
+          <tr>
+            <th scope="col">{by}</th>
+            {columns.map(({ label }) => (
+              <th key={label} scope="col" class="number">
+                {label}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {sums.slice(0, MOST).map((sum) => (
+            <tr key={sum.name}>
+              <th scope="row">
+                <a href={hrefOf({ run, ...target(by, { name: sum.name, options }) })}>
+                  <Shown text={sum.name} />
+                </a>
+              </th>
+              {columns.map(({ label, cell }) => (
+                <td key={label} class="number">
+                  {cell(sum)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {sums.length > MOST && (
+        <p class="quiet">
+          The first {MOST} of {whole(sums.length)}.
+        </p>
+      )}
+    </div>
   );
 }
 
 function valuesBy(by: string): (row: Row) => readonly string[] | string | null {
   if (by === 'step') return ({ step }) => (step === null ? null : String(step));
   if (by === 'group') return ({ row }) => String(row);
-  if (by === 'part of reward')
-    return ({ facts }) =>
-      Object.entries(facts?.rewards ?? {})
-        .filter(([, value]) => value > 0)
-        .map(([name]) => name);
   const field = BY[by] ?? '';
   return fieldsOf([]).texts[field] ?? (() => null);
 }
@@ -125,33 +188,3 @@ function target(
       : { field, value: field === 'step' ? Number(name) : name };
   return { options: { ...options, where: withCondition(where, condition) } };
 }
-
-function Line({ sum, href }: { sum: Sum; href: string }): JSX.Element {
-  const { name, count, mean_reward, mean_tokens, truncated, faults, mean_logprob } = sum;
-  return (
-    <tr>
-      <th scope="row">
-        <a href={href}>
-          <Shown text={name} />
-        </a>
-      </th>
-      <td class="number">{whole(count)}</td>
-      <td class="number">
-        <Meter share={mean_reward} /> {decimal(mean_reward)}
-      </td>
-      <td class="number">{whole(mean_tokens)}</td>
-      <td class="number">{percent(truncated)}</td>
-      <td class="number">{whole(faults)}</td>
-      <td class="number">{decimal(mean_logprob)}</td>
-    </tr>
-  );
-}
-
-/** A bar for eyes; the number stands beside it. */
-const Meter = ({ share }: { share: number | null }): JSX.Element | null =>
-  share === null || share < 0 || share > 1 ? null : (
-    <svg class="meter" viewBox="0 0 40 8" aria-hidden="true">
-      <rect class="bar" width={40 * share} height="8" />
-      <rect class="frame" width="40" height="8" />
-    </svg>
-  );

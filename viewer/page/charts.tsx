@@ -11,8 +11,9 @@ const HEIGHT = 150;
 const LEFT = 34;
 const BOTTOM = 130;
 const TOP = 8;
-/** More groups, or rollouts over time, than a chart has pixels for are thinned out evenly. */
-const MOST_LINES = 260;
+/** More groups than a chart has columns for, and rollouts than it has lines for, are thinned out evenly. */
+const MOST_GROUPS = 260;
+const MOST_RAN = 60;
 
 interface Shown {
   run: string;
@@ -145,6 +146,15 @@ function Histogram({
               aria-label={label}
             >
               <rect
+                class="reach"
+                x={LEFT + index * step}
+                y={TOP}
+                width={step}
+                height={BOTTOM - TOP}
+              >
+                <title>{label}</title>
+              </rect>
+              <rect
                 class="bar"
                 x={LEFT + index * step + 0.5}
                 y={BOTTOM - height}
@@ -216,7 +226,7 @@ function Groups({ run, rows, options }: Shown): JSX.Element | null {
     .filter(({ rewards }) => rewards.length > 0)
     .map((group) => ({ ...group, mean: meanOf(group.rewards) ?? 0 }))
     .sort((a, b) => a.mean - b.mean);
-  const some = thinned(groups);
+  const some = thinned(groups, MOST_GROUPS);
   if (some.length < 2) return null;
   const { x, y, ends } = scales(
     some.map((_, index) => index),
@@ -248,42 +258,43 @@ function Groups({ run, rows, options }: Shown): JSX.Element | null {
   );
 }
 
-/** When rollouts ran, in the order of their start. */
+/** A line for each rollout, from its start to its end, in the order of their start; a short one is two pixels long. */
 function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
   const ran = rows
     .flatMap(({ started_at, wall_s, is_valid }) =>
       started_at === null ? [] : [{ from: started_at, to: started_at + (wall_s ?? 0), is_valid }],
     )
     .sort((a, b) => a.from - b.from);
-  const some = thinned(ran);
+  const some = thinned(ran, MOST_RAN);
   if (some.length < 2) return null;
   const { x, y, ends } = scales(
     ran.flatMap(({ from, to }) => [from, to]),
     [0, some.length - 1],
   );
+  const thickness = Math.min(5, (0.8 * (BOTTOM - TOP)) / some.length);
   const lines = (isValid: boolean): string =>
     some
       .map((one, index) =>
         one.is_valid === isValid
-          ? `M${x(one.from)} ${y(some.length - 1 - index)}H${x(one.to) + 0.5}`
+          ? `M${x(one.from)} ${y(some.length - 1 - index)}H${Math.max(x(one.to), x(one.from) + 2)}`
           : '',
       )
       .join('');
   return (
     <Frame
       title="When rollouts ran"
-      summary={`${seconds(ends.x[1] - ends.x[0])}${some.length < ran.length ? `, ${whole(some.length)} of ${whole(ran.length)} drawn` : ''}`}
+      summary={`${seconds(ends.x[1] - ends.x[0])}${some.length < ran.length ? `, ${whole(some.length)} of ${whole(ran.length)} drawn, each from its start to its end` : ''}`}
       x={['0 s', seconds(ends.x[1] - ends.x[0])]}
       y={['last', 'first']}
     >
-      <path class="ran" d={lines(true)} />
-      <path class="ran failed" d={lines(false)} />
+      <path class="ran" d={lines(true)} stroke-width={thickness} />
+      <path class="ran failed" d={lines(false)} stroke-width={thickness} />
     </Frame>
   );
 }
 
-function thinned<T>(all: readonly T[]): T[] {
-  const every = Math.max(1, all.length / MOST_LINES);
+function thinned<T>(all: readonly T[], most: number): T[] {
+  const every = Math.max(1, all.length / most);
   return Array.from({ length: Math.ceil(all.length / every) }, (_, index) =>
     all.slice(Math.floor(index * every), Math.floor(index * every) + 1),
   ).flat();

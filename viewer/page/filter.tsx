@@ -7,6 +7,7 @@ import type { Row } from './rows.js';
 import { fieldsOf, keyOf, partsOf, withCondition } from './rows.js';
 import { hitsAmong } from './search.js';
 import type { Source } from './source.js';
+import { byName } from './sums.js';
 import { Shown } from './text.js';
 import { plural } from './words.js';
 
@@ -91,7 +92,7 @@ function Menus({
     const { texts } = fieldsOf([]);
     return MENUS.map((name) => {
       const values = new Set(rows.flatMap((row) => texts[name]?.(row) ?? []));
-      return { name, values: [...values].sort() };
+      return { name, values: [...values].sort(byName) };
     }).filter(({ values }) => values.length > 0);
   }, [rows]);
   const numbers = useMemo(() => Object.keys(fieldsOf(partsOf(rows)).numbers), [rows]);
@@ -118,6 +119,14 @@ function Menus({
   );
 }
 
+/** What numbers of the filter count, where their names do not say it. */
+const UNITS: Record<string, string> = {
+  length: 'tokens',
+  prompt: 'tokens',
+  observation: 'characters',
+  wall: 'seconds',
+};
+
 function Bounds({
   numbers,
   where,
@@ -141,7 +150,9 @@ function Bounds({
     >
       <select name="field" aria-label="number to filter by">
         {numbers.map((name) => (
-          <option key={name}>{name}</option>
+          <option key={name} value={name}>
+            {name in UNITS ? `${name}, ${UNITS[name] ?? ''}` : name}
+          </option>
         ))}
       </select>
       <select name="sign" aria-label="comparison">

@@ -60,6 +60,8 @@ export function GroupView({
             <p>
               {plural(count, 'member')}, mean reward{' '}
               {decimal(meanOf(rollouts.map(({ entry }) => entry.reward)))}
+              {rollouts[0] !== undefined &&
+                `, prompt ${plural(rollouts[0].facts.prompt_tokens, 'token')}`}
               {count > rollouts.length && `; ${whole(rollouts.length)} are shown`}
               {elsewhere > 0 && `, and ${whole(elsewhere)} are in another file of this report`}.
             </p>

@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import type { Tokens } from '../documents.js';
 import type { Seam } from './cells.js';
 import { runAt } from './cells.js';
-import { Shown } from './text.js';
+import { Blanks, Shown } from './text.js';
 import { whole } from './words.js';
 
 /** Pieces that are laid out together. */
@@ -19,6 +19,7 @@ export function Sampled({ tokens, token }: { tokens: Tokens; token: number | nul
         const isHere = marked >= from && marked < from + BLOCK;
         return <Block key={index} tokens={tokens} from={from} marked={isHere ? marked : -1} />;
       })}
+      <Blanks text={tokens.pieces.map((piece) => piece.text).join('')} />
     </div>
   );
 }

@@ -1,4 +1,5 @@
 import type { Row } from './rows.js';
+import { partsOf } from './rows.js';
 
 /** What lines of a breakdown say of their rollouts. */
 export interface Sum {
@@ -10,6 +11,19 @@ export interface Sum {
   truncated: number | null;
   faults: number;
   mean_logprob: number | null;
+  mean_turns: number | null;
+  /** In characters. */
+  longest_observation: number | null;
+}
+
+/** Of the rollouts with a reward that have this part of it, zeros too. */
+export interface PartSum {
+  name: string;
+  count: number;
+  mean: number;
+  min: number;
+  max: number;
+  above_zero: number;
 }
 
 export const meanOf = (values: readonly (number | null)[]): number | null => {
@@ -25,6 +39,11 @@ export const sumOf = (name: string, rows: readonly Row[]): Sum => ({
   truncated: shareOf(rows, ({ ended }) => ended === 'truncated'),
   faults: rows.reduce((sum, { faults }) => sum + faults, 0),
   mean_logprob: meanOf(rows.map(({ facts }) => facts?.mean_logprob ?? null)),
+  mean_turns: meanOf(rows.map(({ turns }) => turns)),
+  longest_observation: rows.reduce<number | null>(
+    (most, { facts }) => (facts === null ? most : Math.max(most ?? 0, facts.longest_observation)),
+    null,
+  ),
 });
 
 const shareOf = (rows: readonly Row[], holds: (row: Row) => boolean): number | null => {
@@ -52,8 +71,28 @@ export function breakdown(
 ): Sum[] {
   return [...grouped(rows, (row) => new Set([valuesOf(row) ?? []].flat()))]
     .map(([name, of]) => sumOf(name, of))
-    .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
+    .sort((a, b) => b.count - a.count || byName(a.name, b.name));
 }
+
+export const partSums = (rows: readonly Row[]): PartSum[] =>
+  partsOf(rows).flatMap((name) => {
+    const values = rows.flatMap(({ reward, facts }) =>
+      reward === null ? [] : (facts?.rewards[name] ?? []),
+    );
+    const [first] = values;
+    if (first === undefined) return [];
+    return {
+      name,
+      count: values.length,
+      mean: meanOf(values) ?? 0,
+      min: values.reduce((a, b) => Math.min(a, b), first),
+      max: values.reduce((a, b) => Math.max(a, b), first),
+      above_zero: values.filter((value) => value > 0).length,
+    };
+  });
+
+/** Names in the order in which people look for them: 2 before 10. */
+export const byName = new Intl.Collator('en', { numeric: true }).compare;
 
 export interface Bin {
   from: number;

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { blanksOf } from './blanks.js';
 import { plural } from './words.js';
 
 /**
@@ -36,6 +37,16 @@ function Mark({ code }: { code: number }): JSX.Element {
   );
 }
 
+/** Says what white space a text ends with, which nobody sees otherwise. */
+export function Blanks({ text }: { text: string }): JSX.Element | null {
+  const blanks = blanksOf(text);
+  return blanks === null ? null : (
+    <span class="mark blanks" title="white space at the end">
+      ends with {blanks}
+    </span>
+  );
+}
+
 /** Lines as they are. Of a long one the beginning, and the rest in blocks that are laid out when they are near. */
 export function Raw({
   text,
@@ -48,12 +59,14 @@ export function Raw({
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? text : text.slice(0, SHOWN_CHARACTERS);
   const blocks = shown === '' ? [''] : blocksOf(shown);
+  const isEnd = shown.length === text.length;
   return (
     <div class="raw" dir="auto">
       {blocks.map((block, index) => (
         <div class={blocks.length > 1 ? 'block' : ''} key={index}>
           {index === 0 && lead}
           <Shown text={block} />
+          {isEnd && index === blocks.length - 1 && <Blanks text={text} />}
         </div>
       ))}
       {shown.length < text.length && (

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { blanksOf } from '../../../viewer/page/blanks.js';
 import { leavesOf } from '../../../viewer/page/leaves.js';
 import {
   changed,
@@ -125,4 +126,12 @@ test('settings are named by their path, and what has nothing inside stays whole'
       ['extra', {}],
     ],
   );
+});
+
+test('white space at the end of a text is put into words', () => {
+  assert.equal(blanksOf('Say: '), '1 space');
+  assert.equal(blanksOf('a b  \n\n\t'), '2 spaces, 2 line breaks, 1 tab');
+  assert.equal(blanksOf(' \u00a0'), '1 space, 1 other blank');
+  assert.equal(blanksOf(' a'), null);
+  assert.equal(blanksOf(''), null);
 });

@@ -4,7 +4,7 @@ import { odditiesOf } from '../../../viewer/page/oddities.js';
 import { pairsOf, sortedPairs, tallyOf } from '../../../viewer/page/pairs.js';
 import type { Row } from '../../../viewer/page/rows.js';
 import { filterOf, joined } from '../../../viewer/page/rows.js';
-import { breakdown, histogram } from '../../../viewer/page/sums.js';
+import { breakdown, histogram, partSums } from '../../../viewer/page/sums.js';
 import { chance, madeRun } from '../made-documents.js';
 
 const made = madeRun({ id: 'made', rows: 128, repeats: 8 });
@@ -32,6 +32,27 @@ describe('sums of rollouts', () => {
     assert.ok(failed && paid);
     const [sum] = breakdown([failed, paid], () => 'all');
     assert.equal(sum?.mean_reward, 1);
+  });
+
+  test('equal counts stand in the order of their numbers', () => {
+    const names = breakdown(rows, ({ row }) => String(row)).map(({ name }) => Number(name));
+    assert.ok(names.length > 100);
+    assert.deepEqual(
+      names,
+      names.toSorted((a, b) => a - b),
+    );
+  });
+
+  test('a part of the reward has its own mean, with zeros, and none of failed rollouts', () => {
+    const [some] = rows.filter(({ reward }) => reward === 1);
+    const of = [0, 0.5, 0, 1].map((style, at) => ({
+      ...some,
+      reward: at === 3 ? null : 7,
+      facts: { ...some?.facts, rewards: { style } },
+    })) as Row[];
+    assert.deepEqual(partSums(of), [
+      { name: 'style', count: 3, mean: 0.5 / 3, min: 0, max: 0.5, above_zero: 1 },
+    ]);
   });
 
   test('bins hold every value once, and few values have bins of their own', () => {
