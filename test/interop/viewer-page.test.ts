@@ -20,6 +20,8 @@ const VIEWS = {
   runs: '#/',
   run: '#/made-1',
   filtered: '#/made-1?where=reward%3C0.5+and+tool%3Dsearch&q=board',
+  'parts of the reward': '#/made-1?by=part+of+reward',
+  'tasks by replicas': `#/made-1?${new URLSearchParams({ by: 'task × replica' }).toString()}`,
   'wrong filter': '#/made-1?where=rewrad%3C1',
   loop: '#/made-1/3-0?turn=1&token=5',
   raw: '#/made-1/3-0?raw=1&token=7&turn=1&colour=request',
@@ -198,6 +200,19 @@ describe('the page in a browser', { skip }, () => {
     assert.equal(await tokens.getAttribute('aria-valuenow'), '1');
     await page.locator('.glance', { hasText: /terminated|truncated/ }).waitFor();
     assert.deepEqual(complaints, []);
+    await page.close();
+  });
+
+  test('a click above a bar filters by what the bar counts', async () => {
+    const { page, go } = await open();
+    await go('#/made-1');
+    const last = page.locator('.charts .chart').first().locator('a').last();
+    const label = (await last.getAttribute('aria-label')) ?? '';
+    const count = /: (\d+ rollouts?)$/.exec(label)?.[1];
+    assert.ok(count, label);
+    await last.locator('.reach').click({ position: { x: 3, y: 3 } });
+    await page.waitForFunction("document.querySelector('.where').value !== ''");
+    assert.equal(await page.textContent('#rollouts'), count);
     await page.close();
   });
 

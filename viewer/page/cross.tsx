@@ -17,7 +17,7 @@ export function Cross({
   rows: readonly Row[];
   options: Record<string, string>;
 }): JSX.Element {
-  const tasks = [...grouped(rows, ({ task_name }) => [task_name ?? '–'])]
+  const tasks = [...grouped(rows, ({ task_name }) => (task_name === null ? [] : [task_name]))]
     .map(([task, of]) => ({ task, by: grouped(of, ({ facts }) => facts?.replicas ?? []) }))
     .sort((a, b) => byName(a.task, b.task));
   const replicas = [...new Set(tasks.flatMap(({ by }) => [...by.keys()]))].sort(byName);
@@ -51,8 +51,8 @@ export function Cross({
               </th>
               {sums.map(({ name, count, mean_reward }) => (
                 <td key={name} class="number">
-                  <Metered value={mean_reward} full={full} />{' '}
-                  {count > 0 && <a href={linkOf(task, name)}>{plural(count, 'rollout')}</a>}
+                  {count > 0 && <a href={linkOf(task, name)}>{plural(count, 'rollout')}</a>}{' '}
+                  <Metered value={mean_reward} full={full} />
                 </td>
               ))}
             </tr>
