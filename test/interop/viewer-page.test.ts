@@ -206,11 +206,11 @@ describe('the page in a browser', { skip }, () => {
   test('a click above a bar filters by what the bar counts', async () => {
     const { page, go } = await open();
     await go('#/made-1');
-    const last = page.locator('.charts .chart').first().locator('a').last();
-    const label = (await last.getAttribute('aria-label')) ?? '';
-    const count = /: (\d+ rollouts?)$/.exec(label)?.[1];
+    const bar = page.locator('.charts .chart').first().locator('a').first();
+    const label = (await bar.getAttribute('aria-label')) ?? '';
+    const count = /: ([\d,]+ rollouts?)$/.exec(label)?.[1];
     assert.ok(count, label);
-    await last.locator('.reach').click({ position: { x: 3, y: 3 } });
+    await bar.locator('.reach').click({ position: { x: 3, y: 3 } });
     await page.waitForFunction("document.querySelector('.where').value !== ''");
     assert.equal(await page.textContent('#rollouts'), count);
     await page.close();
