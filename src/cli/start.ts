@@ -99,10 +99,11 @@ async function started({ watch, config, ...start }: Starting): Promise<number> {
 /** `generation.temperature=0.7`: a path of fields, and JSON, or else a text. */
 export function withSettings(request: unknown, settings: readonly string[]): unknown {
   return settings.reduce((changed, setting) => {
-    const [, path = '', text = ''] = /^([a-z]\w*(?:\.[A-Za-z]\w*)*)=(.*)$/s.exec(setting) ?? [];
-    if (path === '')
+    const [, path = '', text = ''] = /^([a-z][\w.]*)=(.*)$/s.exec(setting) ?? [];
+    const names = path.split('.');
+    if (names.includes(''))
       throw new UsageError(`--set: expected KEY=VALUE, got ${JSON.stringify(setting)}`);
-    return withValue(changed, { names: path.split('.'), value: valueOf(text) });
+    return withValue(changed, { names, value: valueOf(text) });
   }, request);
 }
 

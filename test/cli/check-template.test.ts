@@ -79,7 +79,7 @@ describe('temporal-rollout check-template', () => {
       else
         assert.match(
           said,
-          /^the chat template rewrites what was said: at token \d+, message \d \(assistant\), expected token 60 "<" again, got token 111 "o": serve a template .*--chat-template.*role_map/,
+          /^the chat template rewrites what was said: at token \d+, message \d \(assistant\), expected token 60 "<" again, got token 111 "o": choose one: a template .*--chat-template.*role_map/,
         );
   });
 
@@ -91,7 +91,7 @@ describe('temporal-rollout check-template', () => {
     for (const said of Object.values(told))
       assert.match(
         said,
-        /^the chat template rewrites what was said: at token 0, prompt \(messages? 0.*\), expected token 49 "1" again, got token 51 "3": serve a template/,
+        /^the chat template rewrites what was said: at token 0, prompt \(messages? 0.*\), expected token 49 "1" again, got token 51 "3": choose one: a template/,
       );
   });
 

@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import { temporaryFolder, writeProgram } from './fakes.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
-/** `npm ci` that makes a compiler, which "compiles" by copying. Both count their runs in files. */
+/** `npm ci` that makes a bundler, and a compiler, which "compiles" by copying. npm and compiler count their runs in files. */
 const FAKE_NPM = `
 import fs from 'node:fs';
 fs.appendFileSync('npm.log', process.argv.slice(2).join(' ') + '\\n');
@@ -19,7 +19,9 @@ if (fs.existsSync('slow')) {
   await new Promise((resolve) => setTimeout(resolve, 20_000));
 }
 if (fs.existsSync('no-network')) { console.error('npm error network'); process.exit(1); }
-fs.mkdirSync('node_modules/typescript/bin', { recursive: true });
+for (const folder of ['esbuild', 'typescript/bin']) fs.mkdirSync('node_modules/' + folder, { recursive: true });
+fs.writeFileSync('node_modules/esbuild/package.json', '{ "type": "module", "exports": "./index.js" }');
+fs.writeFileSync('node_modules/esbuild/index.js', "export const build = () => Promise.resolve();");
 setTimeout(() => fs.copyFileSync('fake-tsc.js', 'node_modules/typescript/bin/tsc'), 300);`;
 const FAKE_TSC = `
 const fs = require('node:fs');

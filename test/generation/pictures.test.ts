@@ -211,7 +211,7 @@ describe('whether an engine takes pictures', () => {
         ...PROBED,
         [GENERATE]: reply(200, '{"request_id":"a","choices":[{"index":0,"token_ids":[7]}]}'),
       },
-      /expected prompt_token_ids.*this version of vLLM does not take pictures together with ids/,
+      /expected prompt_token_ids.*[Tt]his version of vLLM takes no pictures with ids/,
     ],
     [
       'one whose placeholder is none of the ids that it becomes',

@@ -14,7 +14,7 @@ const EXACT = /^null$/;
 const LEFT_OUT = /leaves out messages of role environment: map it .*role_map/;
 const REFUSED = /refuses .* \(400 .*\): map it .*role_map/;
 const REWRITTEN =
-  /rewrites what was said: at token \d+, message \d \(assistant\), expected token 60 "<" again, got token 111 "o": serve a template .*--chat-template/;
+  /rewrites what was said: at token \d+, message \d \(assistant\), expected token 60 "<" again, got token 111 "o": choose one: a template .*--chat-template/;
 const PROMPT =
   /rewrites what was said: at token \d+, generation prompt of message \d \(assistant\), expected token 60 "<"/;
 const CHANNEL =

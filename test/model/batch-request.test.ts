@@ -157,9 +157,9 @@ describe('a batch request', () => {
   // One case a line.
   // prettier-ignore
   const refused: [Record<string, unknown>, RegExp][] = [
-    [{ samples: undefined }, /^samples: required: \{"path": "….jsonl"\} or a list of samples$/],
+    [{ samples: undefined }, /^samples: required: \{"path": "….jsonl"\}, \{"batch": "…"\} or a list of samples$/],
     [{ samples: [] }, /^samples: expected at least one sample, got an empty batch$/],
-    [{ samples: 'samples.jsonl' }, /^samples: expected \{"path": "….jsonl"\} or a list of samples, got "samples.jsonl"$/],
+    [{ samples: 'samples.jsonl' }, /^samples: expected \{"path": "….jsonl"\}, \{"batch": "…"\} or a list of samples, got "samples.jsonl"$/],
     [{ samples: { path: 5 } }, /^samples: expected .*, got \{"path":5\}$/],
     [{ samples: { path: '' } }, /^samples\.path: .*got ""$/],
     [{ samples: { path: 'a', glob: 1 } }, /^samples\.glob: unknown field$/],

@@ -109,6 +109,8 @@ describe('the row of a rollout that ended validly', () => {
         'program_end',
         'all_tokens',
         'over_span',
+        'forked_from',
+        'forked_at',
       ],
     ]);
   });

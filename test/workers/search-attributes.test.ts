@@ -69,7 +69,7 @@ describe('the search attributes of a namespace', () => {
       NAMES.filter((name) => !(name in namespace.state.there)),
       ['RolloutReward'],
     );
-    assert.match(said.join('\n'), /namespace team has no room for .* RolloutReward \(Double\): /);
+    assert.match(said.join('\n'), /namespace team has no room for .* RolloutReward \(Double\), /);
     await attributes.look();
     assert.equal(said.filter((line) => line.includes('no room')).length, 1, 'it is news once');
   });

@@ -50,7 +50,7 @@ describe('a rollout whose workflow task fails', () => {
     });
     const [fields, message] = said[0] as [object, string];
     assert.deepEqual(fields, { workflow_id: 'b/0-0' });
-    assert.match(message, /^the workflow task of b\/0-0 fails \(\d+ tries\): TypeError: a bug; /);
+    assert.match(message, /^the workflow task of b\/0-0 fails \(\d+ tries\): TypeError: a bug\. /);
     assert.equal(await statusOf('b/0-0'), 'RUNNING', 'a worker may be repaired');
     await look(Date.now() + HOUR_MS + 60_000);
     assert.deepEqual(await Promise.all(started.map(statusOf)), [

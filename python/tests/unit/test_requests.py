@@ -136,7 +136,7 @@ class Requests(unittest.TestCase):
 
     def test_a_stream_has_the_fields_of_a_batch_but_those_of_its_end(self):
         batch, stream = (requests.BatchRequest.__annotations__, requests.StreamRequest.__annotations__)
-        self.assertEqual(batch.keys() - stream.keys(), {"completion", "min_valid", "rollout_workflows"})
+        self.assertEqual(batch.keys() - stream.keys(), {"completion", "fork", "min_valid", "rollout_workflows"})
 
     def test_name_the_first_field_in_which_they_differ(self):
         there = {"samples": {"path": "a.jsonl"}, "generation": {"temperature": 0.5}}

@@ -196,7 +196,7 @@ onEachStore((open) => {
         await checkNothingIsLeft(BATCH, { store: elsewhere(), outputs, through });
         await assert.rejects(
           activitiesOf(elsewhere()).closeStep({ stream_id: BATCH, step: 0 }),
-          faultOf('StepOutOfOrder', `those from ${through + 1} on are kept`),
+          faultOf('StepOutOfOrder', `steps from ${through + 1} on are kept`),
         );
       }
     });
