@@ -20,6 +20,7 @@ if os.fork() > 0:
     time.sleep(600)
     sys.exit()
 block = b'x' * (64 << 20)
+print('made', flush=True)
 end = time.monotonic() + 600
 while time.monotonic() < end:
     if os.fork() > 0: os._exit(0)`;
@@ -30,12 +31,16 @@ test(
   'a look at processes that hand on what they hold says where it missed one, and misses none once they are stopped',
   { skip },
   async (t) => {
-    const child = spawn('python3', ['-c', RELAY], { detached: true, stdio: 'ignore' });
-    await once(child, 'spawn');
+    const child = spawn('python3', ['-c', RELAY], {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
     const { pid = 0 } = child;
     t.after(() => {
       signalGroup(pid, 'SIGKILL');
     });
+    // What starts Python may fork, too.
+    await once(child.stdout, 'data');
     await eventually('a look that missed one', () => {
       const { processes, is_whole } = processesBelow(pid);
       return !is_whole || processes.some((one) => memoryOf(one) === null);
