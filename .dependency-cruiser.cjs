@@ -76,7 +76,7 @@ module.exports = {
       'src/model',
       'src/platform',
     ),
-    room('viewer/page', 'viewer/documents', 'src/client/show/conditions'),
+    room('viewer/page', 'viewer/documents', 'viewer/hits', 'src/client/show/conditions'),
     room('tools/temporal-cli', 'src/platform'),
     room(
       'dev',

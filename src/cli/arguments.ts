@@ -40,6 +40,17 @@ export const integerIn = (
   { text, least }: { text: string | undefined; least: number },
 ): number | undefined => (text === undefined ? undefined : integerOf(option, { text, least }));
 
+/** `7` or `7-12`. */
+export function rangeOf(
+  option: string,
+  { text, of }: { text: string; of: string },
+): { first: number; last: number } {
+  const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
+  if (first !== undefined && Number(first) <= Number(last))
+    return { first: Number(first), last: Number(last) };
+  throw new UsageError(`${option}: expected a ${of} or FIRST-LAST, got ${JSON.stringify(text)}`);
+}
+
 export function oneOf<T extends string>(
   option: string,
   { text, among }: { text: string; among: readonly T[] },

@@ -8,8 +8,9 @@ export const COMMANDS: Partial<Record<string, Command>> = {
 temporal-rollout start --like BATCH …
 
 Starts a batch with the request in FILE (JSON), or with that of another batch, whose samples the store has: --like BATCH.
---set changes a field of it, such as generation.temperature=0.7; VALUE is JSON, or else a text. ID names this request permanently: starting it again joins the batch
-while it runs, and continues it afterwards; another request is refused. Without --id it gets a new id, which is printed.
+--set changes a field of it, such as generation.temperature=0.7; VALUE is JSON, or else a text. ID names this request
+permanently: starting it again joins the batch while it runs, and continues it afterwards; another request is refused.
+Without --id it gets a new id, which is printed.
 --restart plays a batch again that has ended, for example with another reward: the worker removes what its rollouts have
 played (their journals), the groups that were handed out, and metrics.json. Request and samples stay. The rows stay until
 new ones take their place at the end. A batch that runs is refused.

@@ -4,7 +4,7 @@ import { writeReport } from '../../viewer/report/report.js';
 import { readBundle } from '../../viewer/shell.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
-import { TEXT } from './arguments.js';
+import { rangeOf, TEXT } from './arguments.js';
 import { targetIn } from './show/show-options.js';
 import { withStoreThatAnswers } from './store.js';
 
@@ -36,7 +36,7 @@ export async function reportCommand(args: string[]): Promise<number> {
 const MOST = 2;
 
 function targetsOf(positionals: readonly string[], steps: string | undefined): Target[] {
-  const between = steps === undefined ? null : stepsOf(steps);
+  const between = steps === undefined ? null : rangeOf('--steps', { text: steps, of: 'step' });
   const targets = positionals.flatMap((text): Target[] => {
     const found = targetIn(text);
     if (found === null) return [];
@@ -47,14 +47,6 @@ function targetsOf(positionals: readonly string[], steps: string | undefined): T
     return targets;
   const got = positionals.length === 0 ? 'none' : JSON.stringify(positionals.join(' '));
   throw new UsageError(`expected one or two of ID, ID/ROW and ID/ROW-REPEAT, got ${got}`);
-}
-
-/** `7` or `7-12`. */
-function stepsOf(text: string): NonNullable<Target['steps']> {
-  const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
-  if (first !== undefined && Number(first) <= Number(last))
-    return { first: Number(first), last: Number(last) };
-  throw new UsageError(`--steps: expected a step or FIRST-LAST, got ${JSON.stringify(text)}`);
 }
 
 /** Of megabytes. */

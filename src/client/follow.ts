@@ -12,6 +12,9 @@ export interface Following<T> {
   rest?: number;
 }
 
+/** Of a store: a third of the time at most goes into reading. */
+export const SELDOM = { every_ms: 1000, rest: 2 };
+
 /**
  * Looks and draws, again and again, until a drawing says that it is over, or the signal aborts; then nobody waits for a
  * look. Resolves to whether it is over.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
 import { foreignObject } from './foreign-object.js';
-import { Fork, placeOfRollout } from './fork.js';
+import { Fork } from './fork.js';
 import { GenerationSettings } from './generation-settings.js';
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
@@ -11,7 +11,7 @@ import { writeJson } from '../platform/json/kept.js';
 import { isRecord } from '../platform/json/object.js';
 import { utf8Length } from '../platform/utf8.js';
 import type { Limits } from './workflow-safe/limits.js';
-import { BATCH_ID } from './workflow-safe/rollout-id.js';
+import { BATCH_ID, placeOfRollout } from './workflow-safe/rollout-id.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Parsing fills in defaults. */
 

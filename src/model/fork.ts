@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { BATCH_ID, rolloutId, type RolloutPlace } from './workflow-safe/rollout-id.js';
+import { placeOfRollout, type RolloutPlace } from './workflow-safe/rollout-id.js';
 
 /** A rollout that begins with what another one has played. */
 
@@ -35,13 +35,6 @@ export type Fork = z.infer<typeof Fork>;
 export function pointOf({ at }: Pick<Fork, 'at'>): ForkPoint {
   const [, unit, count] = AT.exec(at) ?? [];
   return unit === 'token' ? { token: Number(count) } : { turn: Number(count) };
-}
-
-/** The place that a rollout's id names; null: it is none. */
-export function placeOfRollout(id: string): RolloutPlace | null {
-  const [, batch_id = '', row, repeat] = /^([^/]+)\/(\d{1,15})-(\d{1,15})$/.exec(id) ?? [];
-  const place = { batch_id, row: Number(row), repeat: Number(repeat) };
-  return BATCH_ID.test(batch_id) && rolloutId(place) === id ? place : null;
 }
 
 export function forkedPlace({ rollout_id }: Pick<Fork, 'rollout_id'>): RolloutPlace {

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { hashedInTurns, hashedRequest, meaningOfJson } from '../../src/gateway/request/meaning.js';
+import { hashedInTurns, hashedRequest } from '../../src/gateway/request/meaning.js';
+import { meaningOfJson } from '../../src/platform/json/meaning.js';
 import type { AgentRequest } from '../../src/gateway/request/request.js';
 import type { CallMessage } from '../../src/model/calls/message.js';
 import { KeptJson } from '../../src/platform/json/kept.js';

@@ -2,7 +2,8 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { RolloutDocument } from '../documents.js';
 import { hrefOf, parseRolloutId } from './address.js';
 import { Ended } from './list.js';
-import type { Parting, Segment } from './parting.js';
+import type { Placed } from '../hits.js';
+import type { Parting } from './parting.js';
 import { partingOf, segmentsOf } from './parting.js';
 import { keyOf } from './rows.js';
 import { Raw, Shown } from './text.js';
@@ -94,7 +95,7 @@ const Facts = ({ facts }: { facts: ComponentChildren[] }): JSX.Element => (
   </>
 );
 
-const SegmentView = ({ segment: { place, text } }: { segment: Segment }): JSX.Element => (
+const SegmentView = ({ segment: { place, text } }: { segment: Placed }): JSX.Element => (
   <>
     <h3>
       {place} <span class="quiet">{whole(text.length)} characters</span>

@@ -1,26 +1,21 @@
 import type { RolloutDocument } from '../documents.js';
+import type { Placed } from '../hits.js';
 import { textsOf } from './search.js';
-
-/** A text of a rollout, with the name of its place. */
-export interface Segment {
-  place: string;
-  text: string;
-}
 
 export interface Parting {
   /** Texts that all members have. */
-  common: Segment[];
+  common: Placed[];
   /** For each member: what comes behind the common part of the text in which they part. */
-  rests: { place: string; before: string; rest: string; others: Segment[] }[];
+  rests: { place: string; before: string; rest: string; others: Placed[] }[];
 }
 
 /** Shown of what is common in the text in which they part. */
 const LEAD = 120;
 
 /** What members of a group have in common from their beginning, and how each goes on. */
-export function partingOf(members: readonly (readonly Segment[])[]): Parting {
+export function partingOf(members: readonly (readonly Placed[])[]): Parting {
   const [first = [], ...others] = members;
-  const isCommon = (segment: Segment, index: number): boolean =>
+  const isCommon = (segment: Placed, index: number): boolean =>
     others.every((other) => isSame(other[index], segment));
   const at = first.findIndex((segment, index) => !isCommon(segment, index));
   // The same texts to the end of the shortest.
@@ -37,7 +32,7 @@ export function partingOf(members: readonly (readonly Segment[])[]): Parting {
   };
 }
 
-const isSame = (a: Segment | undefined, b: Segment): boolean =>
+const isSame = (a: Placed | undefined, b: Placed): boolean =>
   a?.place === b.place && a.text === b.text;
 
 /** Characters that all texts begin with, without half a character at the end. */
@@ -64,5 +59,5 @@ export function tokenParting(
   return null;
 }
 
-export const segmentsOf = (rollout: RolloutDocument): Segment[] =>
+export const segmentsOf = (rollout: RolloutDocument): Placed[] =>
   textsOf(rollout).filter(({ place }) => place !== 'fault');

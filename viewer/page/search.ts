@@ -1,36 +1,18 @@
 import type { Hit, Message, RolloutDocument } from '../documents.js';
+import type { Placed } from '../hits.js';
+import { hitsAt } from '../hits.js';
 import { keyOf } from './rows.js';
 
-/** Characters on either side of what was found. */
-const AROUND = 60;
-
-export function hitsIn(rollout: RolloutDocument, text: string): Hit[] {
-  const { row, repeat } = rollout.entry;
-  const wanted = text.toLowerCase();
-  return textsOf(rollout).flatMap(({ place, text: whole }) => {
-    const at = whole.toLowerCase().indexOf(wanted);
-    if (wanted === '' || at === -1) return [];
-    const end = at + wanted.length;
-    const before = whole.slice(Math.max(0, at - AROUND), at);
-    return [
-      {
-        row,
-        repeat,
-        place,
-        before,
-        found: whole.slice(at, end),
-        after: whole.slice(end, end + AROUND),
-      },
-    ];
-  });
-}
+export const hitsIn = (rollout: RolloutDocument, words: string): Hit[] => [
+  ...hitsAt(rollout.entry, { texts: textsOf(rollout), words }),
+];
 
 /** Hits in rollouts of these keys alone. */
 export const hitsAmong = (hits: readonly Hit[], keys: ReadonlySet<string>): Hit[] =>
   hits.filter((hit) => keys.has(keyOf(hit)));
 
 /** Texts of a rollout with the names of their places, in reading order. */
-export function textsOf(rollout: RolloutDocument): { place: string; text: string }[] {
+export function textsOf(rollout: RolloutDocument): Placed[] {
   const messages = (place: string, list: readonly Message[]) =>
     list.map((message) => ({ place, text: textOf(message) }));
   return [

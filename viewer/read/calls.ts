@@ -1,5 +1,6 @@
 import type { LineOf } from '../../src/model/journal.js';
 import type { JournalCall } from '../../src/model/journal/calls.js';
+import { textOfAnswer } from '../../src/model/journal/calls.js';
 import type { Sampled } from '../../src/model/journal/open-answers.js';
 import { prefixOf } from '../../src/model/journal/open-answers.js';
 import { hasEnded, outcomeOf, whyUntrained } from '../../src/model/journal/outcome.js';
@@ -89,14 +90,12 @@ interface Known {
   untrained: string | null;
 }
 
-function answerOf(
-  { answer, sampled }: JournalCall,
-  { restarted, pieces, first, untrained }: Known,
-): Answer {
+function answerOf(call: JournalCall, { restarted, pieces, first, untrained }: Known): Answer {
+  const { answer, sampled } = call;
   const { generation, finish, inherited } = sampled;
   const end = generation ?? finish;
   return {
-    text: answer?.content ?? generation?.content ?? sampled.text,
+    text: textOfAnswer(call),
     reasoning: answer?.reasoning ?? null,
     tool_calls: answer?.tool_calls ?? [],
     malformed: answer?.malformed ?? 0,

@@ -1,5 +1,6 @@
 import type { Rollout } from '../../src/client/show/read-batch.js';
 import { textOf } from '../../src/model/content.js';
+import { textOfAnswer } from '../../src/model/journal/calls.js';
 import { meanLogprob } from '../../src/client/show/block.js';
 import type { RolloutFacts } from '../documents.js';
 
@@ -11,9 +12,6 @@ export function factsOf({ row, repeat, trajectory }: Rollout): RolloutFacts {
     message === null ? 0 : textOf(message.content).length,
   );
   const segments = answers.flatMap((sampled) => sampled.segments);
-  const said = calls.map(
-    ({ answer, sampled }) => answer?.content ?? sampled.generation?.content ?? sampled.text,
-  );
   return {
     row,
     repeat,
@@ -24,7 +22,7 @@ export function factsOf({ row, repeat, trajectory }: Rollout): RolloutFacts {
     fault_types: Object.keys(faults),
     tools: each(calls.flatMap(({ answer }) => answer?.tool_calls ?? []).map(({ name }) => name)),
     prompt_tokens: calls[0]?.prompt_length ?? 0,
-    characters: said.reduce((sum, text) => sum + text.length, 0),
+    characters: calls.reduce((sum, call) => sum + textOfAnswer(call).length, 0),
     longest_observation: seen.reduce((most, length) => Math.max(most, length), 0),
     mean_logprob: meanLogprob(answers),
   };

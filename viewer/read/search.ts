@@ -4,30 +4,22 @@ import { textOf } from '../../src/model/content.js';
 import { lastResult } from '../../src/model/journal/lives.js';
 import { isProgram } from '../../src/model/journal/trajectory.js';
 import type { Hit } from '../documents.js';
+import type { Placed } from '../hits.js';
+import { hitsAt } from '../hits.js';
 
-/** As much of a text as a line shows beside what was found. */
-const AROUND = 60;
 const MOST_IN_A_ROLLOUT = 20;
 
-/** Where a rollout's texts have these words, whatever their case: once a text. */
 export function hitsIn(rollout: Rollout, words: string): Hit[] {
-  const { row, repeat } = rollout;
-  const pattern = new RegExp(words.replace(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`), 'i');
   const hits: Hit[] = [];
-  for (const { place, text } of textsOf(rollout)) {
-    const match = pattern.exec(text);
-    if (match === null) continue;
-    const [found] = match;
-    const end = match.index + found.length;
-    const before = text.slice(Math.max(0, match.index - AROUND), match.index);
-    hits.push({ row, repeat, place, before, found, after: text.slice(end, end + AROUND) });
+  for (const hit of hitsAt(rollout, { texts: textsOf(rollout), words })) {
+    hits.push(hit);
     if (hits.length >= MOST_IN_A_ROLLOUT) break;
   }
   return hits;
 }
 
 /** In the order of a page. */
-function* textsOf({ trajectory, happenings }: Rollout): Generator<{ place: string; text: string }> {
+function* textsOf({ trajectory, happenings }: Rollout): Generator<Placed> {
   const { start, calls, observations } = trajectory;
   const isAgent = isProgram(trajectory);
   for (const { content } of start?.prompt ?? []) yield { place: 'prompt', text: textOf(content) };

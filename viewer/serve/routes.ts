@@ -1,4 +1,4 @@
-import { follow } from '../../src/client/follow.js';
+import { follow, SELDOM } from '../../src/client/follow.js';
 import { placeText } from '../../src/client/show/entry.js';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import { BATCH_ID, rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
@@ -11,8 +11,8 @@ import type { Answering } from './answers.js';
 import { answer, answerJson, answerLines, beginEvents, sendEvent } from './answers.js';
 import { createRecent } from './recent.js';
 
-/** What is asked of the store, by path. A third of the time at most goes into reading for those who follow. */
-const SELDOM = { every_ms: 1000, rest: 2 };
+/** What is asked of the store, by path. */
+
 /** What is known of a whole batch changes seldom, and its result may be far away. */
 const WHOLE_MS = 10_000;
 /** Runs whose journals are remembered, so that only those that grow are read again. */

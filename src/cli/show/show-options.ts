@@ -4,7 +4,7 @@ import type { Selection } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/conditions.js';
 import { SORTS } from '../../client/show/selection.js';
 import { UsageError } from '../../platform/command.js';
-import { FLAG, TEXT, integerIn, oneOf } from '../arguments.js';
+import { FLAG, TEXT, integerIn, oneOf, rangeOf } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
@@ -65,7 +65,8 @@ export function parseShow(args: string[]): ShowOptions {
     follow,
     json,
     tokens,
-    turns: turnsOf(values.turns),
+    turns:
+      values.turns === undefined ? null : rangeOf('--turns', { text: values.turns, of: 'turn' }),
     call: integerIn('--call', { text: values.call, least: 0 }) ?? null,
   };
 }
@@ -94,13 +95,4 @@ export function targetIn(text: string): Pick<ShowOptions, 'batch_id' | 'place'> 
   if (row === undefined) return { batch_id: batch, place: null };
   const place = { row: Number(row), repeat: repeat === undefined ? null : Number(repeat) };
   return { batch_id: batch, place };
-}
-
-/** `7` or `7-12`. */
-function turnsOf(text: string | undefined): ShowOptions['turns'] {
-  if (text === undefined) return null;
-  const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
-  if (first !== undefined && Number(first) <= Number(last))
-    return { first: Number(first), last: Number(last) };
-  throw new UsageError(`--turns: expected a turn or FIRST-LAST, got ${JSON.stringify(text)}`);
 }

@@ -9,7 +9,7 @@ import { createBatchReader, readRollout } from '../../client/show/read-batch.js'
 import { rolloutJson } from '../../client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../client/show/rollout-page.js';
 import { select } from '../../client/show/selection.js';
-import { follow } from '../../client/follow.js';
+import { follow, SELDOM } from '../../client/follow.js';
 import type { Screen } from '../../client/screen.js';
 import { commandLine } from '../../platform/command.js';
 import type { RolloutRef } from '../../model/batch-request.js';
@@ -20,9 +20,6 @@ import { meantBatch, withStoreThatAnswers } from '../store.js';
 import { styleOf, withScreen, write } from '../terminal.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
-
-/** A third of the time at most goes into reading. */
-const SELDOM = { every_ms: 1000, rest: 2 };
 
 /** Rollouts from their journals. No server and no worker is needed; what only a server knows is said if one answers. */
 export async function showCommand(args: string[]): Promise<number> {

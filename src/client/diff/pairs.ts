@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RolloutRef } from '../../model/batch-request.js';
-import { isRecord } from '../../platform/json/object.js';
+import { meaningOfJson } from '../../platform/json/meaning.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 
 /** Rollouts of two batches, paired by the content of their sample and by repeat. */
@@ -51,17 +51,4 @@ async function rolloutsOf(batch_id: string, store: PairedStore): Promise<Map<str
 
 /** Of the content, however it is written. */
 const digestOf = (sample: string): string =>
-  createHash('sha256')
-    .update(JSON.stringify(sorted(JSON.parse(sample))))
-    .digest('base64')
-    .slice(0, 22);
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (!isRecord(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .toSorted(([one], [other]) => (one < other ? -1 : 1))
-      .map(([name, inner]) => [name, sorted(inner)]),
-  );
-}
+  createHash('sha256').update(meaningOfJson(sample)).digest('base64').slice(0, 22);

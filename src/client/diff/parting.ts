@@ -1,4 +1,5 @@
 import { textOf } from '../../model/content.js';
+import { textOfAnswer } from '../../model/journal/calls.js';
 import { outcomeOf } from '../../model/journal/outcome.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 
@@ -89,8 +90,8 @@ function saidIn(
     return message === null ? null : textOf(message.content);
   }
   const call = calls[turn];
-  const said = call?.answer?.content ?? call?.sampled.generation?.content ?? call?.sampled.text;
-  return said === undefined || said === '' ? null : said;
+  const said = call === undefined ? '' : textOfAnswer(call);
+  return said === '' ? null : said;
 }
 
 function endOf(trajectory: Trajectory): string {

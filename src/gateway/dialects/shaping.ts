@@ -3,7 +3,7 @@ import type { ForeignObject } from '../../model/foreign-object.js';
 import { fieldIn, membersIn } from '../../model/foreign-object.js';
 import { preview } from '../../model/problems.js';
 import { isRecord } from '../../platform/json/object.js';
-import { meaningOfJson } from '../request/meaning.js';
+import { meaningOfJson } from '../../platform/json/meaning.js';
 import { badRequest } from '../request/refusals.js';
 import type {
   AgentRequest,

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CallMessage } from '../../model/calls/message.js';
 import type { Tools } from '../../model/journal/agent-lines.js';
-import { foldJson, type Making } from '../../platform/json/fold.js';
 import { writeJson } from '../../platform/json/kept.js';
+import { meaningOfJson } from '../../platform/json/meaning.js';
 import type { HashedTools } from '../play/engine.js';
 import type { AgentRequest } from './request.js';
 
@@ -18,37 +18,6 @@ function hashOf(...parts: readonly (string | null)[]): string {
   for (const part of parts) hash.update(part === null ? '-' : `${part.length}:`).update(part ?? '');
   return hash.digest('base64url');
 }
-
-/** JSON without what its writer chose: blanks, escapes, the order of names, `1.0` for 1. Other text stays. */
-export function meaningOfJson(text: string): string {
-  try {
-    return foldJson(text, MEANING);
-  } catch {
-    return `text ${text}`;
-  }
-}
-
-const MEANING: Making<string> = {
-  string: (value) => JSON.stringify(value),
-  number: meaningOfNumber,
-  word: String,
-  list: (items) => `[${items.join(',')}]`,
-  object: (members) => sorted([...new Map(members)]),
-};
-
-/** Beyond what a double holds, the digits count. */
-function meaningOfNumber(text: string): string {
-  const value = Number(text);
-  const isWhole = /^-?\d+$/.test(text);
-  const isExact = isWhole ? Number.isSafeInteger(value) : Number.isFinite(value) && value !== 0;
-  return isExact || /^-?[0.]+(?:[eE].*)?$/.test(text) ? String(value + 0) : text;
-}
-
-const sorted = (members: [name: string, meaning: string][]): string =>
-  `{${members
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, meaning]) => `${JSON.stringify(name)}:${meaning}`)
-    .join(',')}}`;
 
 /** Without thoughts, which many agents leave out. Answers are equal up to blanks at their end. */
 const meaningOfMessage = ({

@@ -151,6 +151,13 @@ export const saidIds = ({ answer, sampled }: Pick<JournalCall, 'answer' | 'sampl
 export const lengthOf = (call: Pick<JournalCall, 'prompt_length' | 'answer' | 'sampled'>): number =>
   call.prompt_length + saidIds(call).length;
 
+/** What is there of its answer, in words. */
+export const textOfAnswer = ({
+  answer,
+  sampled,
+}: Pick<JournalCall, 'answer' | 'sampled'>): string =>
+  answer?.content ?? sampled.generation?.content ?? sampled.text;
+
 /** How many calls are whole. */
 export const answered = (calls: readonly Pick<JournalCall, 'answer'>[]): number =>
   calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
