@@ -145,7 +145,10 @@ describe('without a temporal.yaml', () => {
     const place = { workflowId: 'lonely', taskQueue: 'rollouts' };
     await server.client.workflow.start('rolloutStream', { ...place, args: [{}] });
     const { code, output } = await run(['stream', 'status', '--id', 'lonely']);
-    assert.match(output, /^temporal-rollout stream: no worker answers for lonely; is one running on its task queue\?/);
+    assert.match(
+      output,
+      /^temporal-rollout stream: no worker answers for lonely; is one running on its task queue\?/,
+    );
     assert.equal(code, 1);
   });
 
