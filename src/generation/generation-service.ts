@@ -9,9 +9,8 @@ import type { NamedAdapter } from '../model/policy/adapters.js';
 import type { PolicyRecord } from '../model/policy/record.js';
 
 /**
- * The generation service as rollouts see it: token ids in, token ids and logprobs out. Adapters (`vllm/`) implement a
- * server's wire; everything above this file is independent of the back end. To add an adapter, implement
- * `GenerationService` and choose it in `workers/parts.ts`.
+ * The generation service as rollouts see it: token ids in, token ids and logprobs out. Adapters (`vllm/`, `sglang/`) implement a
+ * server's wire; everything above this file is independent of the back end. `adapters.ts` has them all.
  */
 
 /** One turn's request. Every sampling parameter is explicit, so that no server default changes a distribution. */
@@ -159,8 +158,19 @@ export interface GenerationService extends Renderer {
   isPaused(): Promise<boolean>;
   /** An engine that is asleep has moved its weights out of the way, and someone must wake it. As `isPaused`. */
   isAsleep(): Promise<boolean>;
+  /** What its engine cannot do of a batch's settings; absent: it can do all. Nothing is computed for it. */
+  limits?(
+    generation: GenerationSettings,
+    signal: AbortSignal,
+  ): Promise<{ refused: Limit[]; notes: string[] }>;
   /** Drops all connections; requests in flight fail. */
   close(): Promise<void>;
+}
+
+/** Why a field of `generation` is refused. */
+export interface Limit {
+  field: string;
+  what: string;
 }
 
 /** A conversation to render. */

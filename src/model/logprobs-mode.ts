@@ -41,6 +41,9 @@ function reshapedBy(generation: Reshaping): string[] {
   return changes.filter(([, isChanged]) => isChanged).map(([field]) => field);
 }
 
+export const TO_HAVE_PROCESSED =
+  'start vLLM with --logprobs-mode processed_logprobs, SGLang without SGLANG_RETURN_ORIGINAL_LOGPROB';
+
 /** Why an engine's logprobs do not fit the request; null: they do. */
 export function refusalOfMode(
   mode: LogprobsMode,
@@ -48,7 +51,7 @@ export function refusalOfMode(
 ): string | null {
   const fields = reshapedBy(generation);
   if (mode !== 'raw' || generation.logprobs_mode === 'raw' || fields.length === 0) return null;
-  return `expected processed logprobs, got raw ones from ${replica}: they are of the distribution before ${fields.join(', ')}; start vLLM with --logprobs-mode processed_logprobs, or ask for "raw"`;
+  return `expected processed logprobs, got raw ones from ${replica}: they are of the distribution before ${fields.join(', ')}; ${TO_HAVE_PROCESSED}, or ask for "raw"`;
 }
 
 /** The mode of several parts together; null if there are none. */

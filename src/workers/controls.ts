@@ -1,4 +1,4 @@
-import { createVllmControl } from '../generation/vllm/control.js';
+import { ADAPTERS } from '../generation/adapters.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PolicyService } from '../activities/dependencies.js';
 import type { PolicyRecords } from '../activities/policy/policy-records.js';
@@ -98,7 +98,7 @@ function createControl(
 ): WeightControl {
   const { api_key_env } = settings.control;
   const { lookupFor } = allowedBy(settings.allow);
-  return createVllmControl({
+  return ADAPTERS[settings.kind].control({
     replica: url,
     control_url,
     api_key: apiKeyOf(name, { settings, env }),

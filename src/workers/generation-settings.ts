@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { KINDS } from '../generation/adapters.js';
 import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
 import { EngineUrl } from '../model/policy/replicas.js';
@@ -64,7 +65,7 @@ function checked(message: string | null, context: z.RefinementCtx): void {
 
 export const GenerationServiceSettings = z
   .strictObject({
-    kind: z.literal('vllm').describe('vLLM, or a server with the same API'),
+    kind: z.enum(KINDS).describe('`vllm`: vLLM, or a server with the same API. `sglang`: SGLang'),
     base_urls: z
       .array(EngineUrl)
       .describe(
@@ -125,7 +126,11 @@ export const GenerationServiceSettings = z
       .default('1h')
       .describe('an engine that joined leaves when it was away for this time; null: never'),
   })
-  .superRefine(({ base_urls, control, allow }, context) => {
+  .superRefine(({ kind, wire, base_urls, control, allow }, context) => {
+    if (kind !== 'vllm' && wire === 'generate') {
+      const message = `expected none, since kind ${kind} has one route that samples; got "generate"`;
+      context.addIssue({ code: 'custom', path: ['wire'], message });
+    }
     const { urls } = control;
     if (base_urls.length === 0 && allow.length === 0) {
       const message =

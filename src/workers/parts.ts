@@ -5,9 +5,9 @@ import { createEnvironmentFactory } from '../environments/factory.js';
 import type { ExactEnvironment } from '../environments/environment.js';
 import { isInProcess, isRemote, observationRoles } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
+import { ADAPTERS } from '../generation/adapters.js';
 import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas/replicas.js';
-import { createVllmService } from '../generation/vllm/vllm-service.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { allowedBy } from '../platform/http/allowed.js';
 import type { Allowance } from '../platform/waits/allowance.js';
@@ -127,7 +127,7 @@ export function createPool(
   const api_key = apiKeyOf(name, { settings, env });
   const allowed = allowedBy(settings.allow, settings.base_urls);
   const create = (url: string): GenerationService =>
-    createVllmService({
+    ADAPTERS[settings.kind].service({
       base_url: url,
       lookup: allowed.lookupFor(url),
       wire: settings.wire,

@@ -279,7 +279,7 @@ describe('the logprobs of a batch', () => {
       const bench = await activityBench(t, RAW);
       assert.equal(
         await refusal(bench, { input: { samples: [SAMPLE], generation } }),
-        `generation.logprobs_mode: expected processed logprobs, got raw ones from http://b: they are of the distribution before ${fields}; start vLLM with --logprobs-mode processed_logprobs, or ask for "raw"`,
+        `generation.logprobs_mode: expected processed logprobs, got raw ones from http://b: they are of the distribution before ${fields}; start vLLM with --logprobs-mode processed_logprobs, SGLang without SGLANG_RETURN_ORIGINAL_LOGPROB, or ask for "raw"`,
       );
     });
   }

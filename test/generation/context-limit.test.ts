@@ -202,7 +202,7 @@ test('a limit leaves room for an answer, or is not why a request was refused', (
   const count = fc.integer({ min: 1, max: 20_000 });
   fc.assert(
     fc.property(fc.tuple(count, count, count), ([limit, prompt_tokens, max_tokens]) => {
-      const room = roomIn(limit, { prompt_tokens, max_tokens });
+      const room = roomIn({ tokens: limit }, { prompt_tokens, max_tokens });
       assert.equal(room === null, prompt_tokens + max_tokens <= limit);
       if (room !== null) assert.ok(room === 0 ? prompt_tokens >= limit : room < max_tokens);
     }),
@@ -211,7 +211,7 @@ test('a limit leaves room for an answer, or is not why a request was refused', (
 
 test('a limit that has room for just what was asked for is not why it was refused', () => {
   const sent = { prompt_tokens: 100, max_tokens: 28 };
-  assert.equal(roomIn(128, sent), null);
-  assert.equal(roomIn(127, sent), 27);
-  assert.equal(roomIn(100, sent), 0);
+  assert.equal(roomIn({ tokens: 128 }, sent), null);
+  assert.equal(roomIn({ tokens: 127 }, sent), 27);
+  assert.equal(roomIn({ tokens: 100 }, sent), 0);
 });

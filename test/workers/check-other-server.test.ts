@@ -18,7 +18,11 @@ const WITHIN_MS = 1500;
 
 async function findingsOf(
   t: TestContext,
-  { url, within_ms = LONG_MS, ...settings }: { url: string; within_ms?: number; control?: object },
+  {
+    url,
+    within_ms = LONG_MS,
+    ...settings
+  }: { url: string; within_ms?: number; control?: object; kind?: string },
 ): Promise<Finding[]> {
   const file = path.join(await temporaryFolder(t), 'temporal.yaml');
   const generation = { default: { kind: 'vllm', base_urls: [`${url}/v1`], ...settings } };
@@ -52,7 +56,6 @@ const PLAIN = { 'POST /v1/completions': { choices: [{ text: 'hello', finish_reas
 
 /** As each of them answers. */
 const OTHERS: [name: string, routes: Routes][] = [
-  ['SGLang', { 'GET /health': '', ...modelsOf('sglang'), ...PLAIN }],
   ['llama.cpp', { 'GET /health': { status: 'ok' }, ...modelsOf('llamacpp'), ...PLAIN }],
   ['Ollama', { 'GET /': 'Ollama is running', ...modelsOf('somebody'), ...PLAIN }],
   ['Ollama', { 'GET /': 'Ollama is running', ...modelsOf('library'), ...PLAIN }],
@@ -78,6 +81,24 @@ describe('a check of a server that is no vLLM', { concurrency: 8 }, () => {
         new RegExp(`^(this is ${name}: use vLLM|${name} answers there, and not vLLM: start vLLM)`),
       );
     });
+
+  test('refuses an engine of another kind than its service, by name', async (t) => {
+    const kinds = [
+      { kind: 'vllm', other: 'sglang', routes: { 'GET /health': '' } },
+      { kind: 'sglang', other: 'vllm', routes: {} },
+    ] as const;
+    for (const { kind, other, routes } of kinds) {
+      const url = await server(t, { routes: { ...routes, ...modelsOf(other), ...PLAIN } });
+      const [only, ...more] = await findingsOf(t, { url, kind });
+      assert.deepEqual(more, []);
+      assert.equal(only?.state, 'broken');
+      assert.equal(
+        only.what,
+        `expected an engine of kind ${kind}, got one of kind ${other}; a service has engines of one kind: give it a service of its own`,
+      );
+      assert.equal(only.remedy, 'correct kind or base_urls of the service');
+    }
+  });
 
   const unexpected = (route: string) => ({ error: `Unexpected endpoint or method. (${route})` });
 

@@ -2,7 +2,7 @@ import { unstamped } from '../../model/agent/placed-row.js';
 import type { BatchRequest } from '../../model/batch-request.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
-import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
+import { modeOfAll, refusalOfMode, TO_HAVE_PROCESSED } from '../../model/logprobs-mode.js';
 import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
@@ -61,6 +61,7 @@ export async function prepareRequest(
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
   await checkEngines(asked, dependencies);
+  await checkLimits(asked);
   await checkVersions(asked);
   await checkPrompts(asked, { prompts, dependencies });
   if (picture_at !== null) await checkPictures(asked, picture_at);
@@ -177,10 +178,27 @@ async function checkLogprobs(asked: AskedEngines, model: string): Promise<Logpro
   for (const { replica, answer } of answers) {
     if (answer === 'unknown')
       warn(
-        `${replica} does not show whether its logprobs are processed or raw, so rows say logprobs_mode "unknown". For importance ratios start vLLM with --logprobs-mode processed_logprobs`,
+        `${replica} does not show whether its logprobs are processed or raw, so rows say logprobs_mode "unknown". For importance ratios ${TO_HAVE_PROCESSED}`,
       );
   }
   return modeOfAll(answers.map(({ answer }) => answer));
+}
+
+/** Refuses settings that an engine's wire does not have, each by name. */
+async function checkLimits({ request, pool, signal, warn }: AskedEngines): Promise<void> {
+  const { generation } = request;
+  const answers = await askedOnce(() =>
+    pool.askEach(async (service) => await service.limits?.(generation, signal), signal),
+  );
+  const problems = answers.flatMap(({ replica, answer }) =>
+    (answer?.refused ?? []).map(({ field, what }) => ({
+      where: `generation.${field}`,
+      what: `${replica}: ${what}`,
+    })),
+  );
+  if (problems.length > 0) throw invalidBatchRequest(problems);
+  for (const { replica, answer } of answers)
+    for (const note of answer?.notes ?? []) warn(`${replica}: ${note}`);
 }
 
 /** Refuses replicas that serve other weights than the batch expects. */

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
-import type { Allowed } from '../../platform/http/allowed.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import { probeLogprobsMode } from '../logprobs-probe.js';
+import type { ControlOptions } from '../adapter.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { createAsk, read, routeMissing } from '../wire/ask.js';
@@ -15,20 +15,6 @@ import { isAsleep, Label, promptLogprobs, servedModels, WhetherPaused } from './
 import { createVllmService } from './vllm-service.js';
 
 /** vLLM's development mode (captures 140 to 189): routes that change the weights of a running server. */
-
-export interface VllmControlOptions {
-  /** The replica's base URL, which ends in `/v1`. */
-  replica: string;
-  /** Base of the control routes: below the replica's root, or elsewhere. */
-  control_url: string | null;
-  api_key: string | null;
-  control_api_key: string | null;
-  /** Served name; null: the first. */
-  model: string | null;
-  answers?: HttpOptions['answers'];
-  /** Resolves the names of these URLs; absent: as the system does. */
-  lookupFor?: Allowed['lookupFor'];
-}
 
 const Paused = z.object({ status: z.literal('paused') });
 const Resumed = z.object({ status: z.literal('resumed') });
@@ -45,7 +31,7 @@ const SLEEP_ROUTES = ['/sleep', '/wake_up'];
 const LOAD_ADAPTER = '/v1/load_lora_adapter';
 const UNLOAD_ADAPTER = '/v1/unload_lora_adapter';
 
-export function createVllmControl(options: VllmControlOptions): WeightControl {
+export function createVllmControl(options: ControlOptions): WeightControl {
   const { replica } = options;
   const connections = connectionsOf(options);
   const { engine, control, anew, http } = connections;
@@ -130,7 +116,7 @@ function connectionsOf({
   control_api_key,
   answers,
   lookupFor,
-}: VllmControlOptions) {
+}: ControlOptions) {
   const at = (base_url: string, key: string | null): HttpOptions => ({
     base_url,
     api_key: key,

@@ -1,43 +1,17 @@
 import { z } from 'zod';
 import { isLogprob, MINUS_INFINITY } from '../../model/logprob.js';
 import type { Ask } from '../wire/ask.js';
-import { jsonOf, ModelName, WeightLabel } from '../wire/ask.js';
+import { jsonOf, WeightLabel } from '../wire/ask.js';
+import type { ServedModel } from '../wire/models.js';
+import * as models from '../wire/models.js';
 import { protocolFault } from '../wire/wire-faults.js';
 import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound } from '../weight-control.js';
 
 /** What a vLLM server is asked by those who sample and by those who change its weights. */
 
-/** Adapters count. */
-const MAX_MODELS = 10_000;
-
-/** An adapter has a parent, and no `max_model_len` of its own (captures 102 and 227). */
-const Models = z.object({
-  data: z
-    .custom<unknown[]>(
-      (data) => !Array.isArray(data) || data.length <= MAX_MODELS,
-      `expected at most ${MAX_MODELS} models, got more`,
-    )
-    .pipe(
-      z
-        .array(
-          z.object({
-            id: ModelName,
-            parent: ModelName.nullish(),
-            max_model_len: z.number().nullish(),
-          }),
-        )
-        .min(1, 'expected at least one model'),
-    ),
-});
-
-/** The first one is the default. Also shows whether the key is right: vLLM's key covers paths below `/v1`. */
-export async function servedModels(
-  { ask }: Pick<Ask, 'ask'>,
-  bound: Bound,
-): Promise<z.infer<typeof Models>['data']> {
-  return (await ask('GET /v1/models', { schema: Models, ...bound })).data;
-}
+export const servedModels = (engine: Ask, bound: Bound): Promise<ServedModel[]> =>
+  models.servedModels(engine, { kind: 'vllm', ...bound });
 
 /** `GET /weight_info`, from vLLM 0.27 on, in development mode. */
 export const Label = z.object({ weight_version: WeightLabel });

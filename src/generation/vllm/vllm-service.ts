@@ -1,43 +1,31 @@
 import { MAX_ANSWER_BYTES } from '../../platform/http/client.js';
+import type { ServiceOptions } from '../adapter.js';
+import { CALL_TIMEOUT_MS } from '../adapter.js';
 import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationRequest, GenerationService } from '../generation-service.js';
+import { boundsOf } from '../wire/answer-stream.js';
 import { createAsk } from '../wire/ask.js';
 import type { OpenStream } from '../wire/generate.js';
 import { createGenerate } from '../wire/generate.js';
-import type { HttpOptions, Streams } from '../wire/http.js';
+import type { Streams } from '../wire/http.js';
 import { createCalls, createStreams, serverRoot } from '../wire/http.js';
+import { renamedBy } from '../wire/tokenizer.js';
 import { StreamRefused } from '../wire/wire-faults.js';
 import { completionBody } from './completion-body.js';
-import { boundsOf, readCompletion } from './completion-stream.js';
+import { readCompletion } from './completion-stream.js';
 import { generateBody } from './generate-wire.js';
 import type { WireName } from './known-events.js';
 import { createPictures, type VllmPictures } from './pictures.js';
-import { createServerCalls, renamedBy } from './server-calls.js';
-
-const CALL_TIMEOUT_MS = 60_000;
-
-export interface VllmServiceOptions extends HttpOptions {
-  /** Default: completions. `generate` for servers that have it. */
-  wire?: WireName;
-  first_token_timeout_ms: number;
-  /** Between two tokens. */
-  idle_timeout_ms: number;
-  /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
-  call_timeout_ms?: number;
-  /** Replaces roles for the chat template. */
-  role_map?: Readonly<Record<string, string>>;
-  /** Milliseconds of a monotonic clock. */
-  now?: () => number;
-}
+import { createServerCalls } from './server-calls.js';
 
 /** One replica with vLLM's wire: `/v1/completions` with token ids both ways, and the tokeniser beside it. */
-export function createVllmService(options: VllmServiceOptions): GenerationService {
+export function createVllmService(options: ServiceOptions): GenerationService {
   const replica = options.base_url;
   const streams = createStreams(options);
   const { call, close } = createCalls(options);
   const asking = createAsk({ call }, { replica });
   const { role_map = {}, call_timeout_ms = CALL_TIMEOUT_MS } = options;
-  const { contextLength, ...calls } = createServerCalls({
+  const { context, ...calls } = createServerCalls({
     ...asking,
     replica,
     role_map,
@@ -66,7 +54,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     generate: createGenerate({
       replica,
       openStream: open,
-      contextLength,
+      context,
       isPaused: calls.isPaused,
       first_token_timeout_ms: options.first_token_timeout_ms,
       idle_timeout_ms: options.idle_timeout_ms,
@@ -84,7 +72,7 @@ function createWire({
   max_answer_bytes = MAX_ANSWER_BYTES,
   open,
   placeholder,
-}: VllmServiceOptions & Pick<Streams, 'open'> & Pick<VllmPictures, 'placeholder'>): {
+}: ServiceOptions & Pick<Streams, 'open'> & Pick<VllmPictures, 'placeholder'>): {
   open: OpenStream;
   tells_text: NonNullable<GenerationService['tells_text']>;
 } {
@@ -95,7 +83,7 @@ function createWire({
   ): ReturnType<OpenStream> => {
     const { request_id, session_id, top_logprobs } = request;
     const body = await open(how.path, { ...how, request_id, session_id });
-    const bounds = boundsOf(request, max_answer_bytes);
+    const bounds = boundsOf(request, { max_answer_bytes });
     return (arrivals) =>
       readCompletion(body, { wire: how.wire, bounds, tops: top_logprobs > 0, arrivals });
   };

@@ -13,6 +13,8 @@ interface Given extends Bound {
 }
 
 export interface Ask {
+  /** The base URL of whom it asks, in messages. */
+  replica: string;
   /** Whatever the status. */
   raw: (name: string, given: Given) => Promise<HttpReply>;
   /** Throws by status, then `ProtocolError` if the body does not match the schema. */
@@ -41,6 +43,7 @@ export function createAsk(
     });
   };
   return {
+    replica,
     raw,
     ask: async (name, { schema, ...given }) =>
       read(schema, { reply: await raw(name, given), site: { replica, call: name } }),
@@ -69,6 +72,25 @@ export function jsonOf({ status, text }: Pick<HttpReply, 'status' | 'text'>): un
     return undefined;
   }
 }
+
+/**
+ * A server that accepts connections and never answers is reported within the 5 s in which a wait must become visible.
+ */
+const CONTROL_TIMEOUT_MS = 3000;
+const PAUSE_QUESTION_TIMEOUT_MS = 5000;
+
+export const soon = (signal: AbortSignal): Bound => ({ within_ms: CONTROL_TIMEOUT_MS, signal });
+
+/** Of questions that many share, whose signals end none. */
+export const patience = (): Bound => ({
+  within_ms: PAUSE_QUESTION_TIMEOUT_MS,
+  signal: new AbortController().signal,
+});
+
+/** Who does not answer says nothing, as a server without the route does (capture 194). */
+export const quietly = ({ raw }: Pick<Ask, 'raw'>): Pick<Ask, 'raw'> => ({
+  raw: (name, given) => raw(name, given).catch(() => ({ status: 0, text: '', header: () => null })),
+});
 
 interface Replied {
   reply: HttpReply;

@@ -23,12 +23,21 @@ export type OpenStream = (
   signal: AbortSignal,
 ) => Promise<(arrivals: Arrivals) => Promise<void>>;
 
+/** As the server says it now; null if it does not. Throws `GenerationUnavailable`, or the signal's reason. */
+export type ContextOf = (model: string, signal: AbortSignal) => Promise<Context | null>;
+
+interface Context {
+  /** How many tokens of prompt and answer it holds. */
+  tokens: number;
+  /** Of a longer prompt the engine generates nothing; absent: `tokens`. */
+  longest_prompt?: number;
+}
+
 interface GenerateDeps {
   replica: string;
   /** By whichever wire the server has. Rejects with what `wireFault` reads. */
   openStream: OpenStream;
-  /** A model's limit from the server's list; null if the list has none. */
-  contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
+  context: ContextOf;
   isPaused: () => Promise<boolean>;
   first_token_timeout_ms: number;
   idle_timeout_ms: number;
@@ -102,9 +111,9 @@ async function roomAfter(
   }: { deps: GenerateDeps; request: GenerationRequest; signal: AbortSignal },
 ): Promise<number | null> {
   if (!mayBeTooLong(error)) return null;
-  const limit = await deps.contextLength(request.model, signal);
+  const context = await deps.context(request.model, signal);
   const sent = { prompt_tokens: request.prompt_ids.length, max_tokens: request.max_tokens };
-  return limit === null ? null : roomIn(limit, sent);
+  return context === null ? null : roomIn(context, sent);
 }
 
 const shortened = (request: GenerationRequest, max_tokens: number): GenerationRequest => ({
@@ -206,8 +215,11 @@ interface SentCounts {
   max_tokens: number;
 }
 
-/** How many tokens fit into a context of this length. null if the request fits: then its length is not the reason. */
-export function roomIn(limit: number, { prompt_tokens, max_tokens }: SentCounts): number | null {
-  const room = limit - prompt_tokens;
+/** How many tokens fit into the context. null if the request fits: then its length is not the reason. */
+export function roomIn(
+  { tokens, longest_prompt = tokens }: Context,
+  { prompt_tokens, max_tokens }: SentCounts,
+): number | null {
+  const room = prompt_tokens > longest_prompt ? 0 : tokens - prompt_tokens;
   return room < max_tokens ? Math.max(0, room) : null;
 }

@@ -48,18 +48,23 @@ type Choice = z.infer<typeof CompletionChunk>['choices'][number];
 
 /** What comes of a stream. What these throw ends the reading. */
 export interface Arrivals {
-  /** Tokens of an event in the usual shape. */
+  /** An event whose parts have the right types already. */
   tokens: (tokens: KnownTokens) => void;
   /** Any other event, parsed, in the shape of completions. */
   chunk: (chunk: unknown) => void;
 }
 
-/** What an event says that was read without its other members. */
-export interface KnownTokens {
+/** What an event says. */
+export interface KnownTokens extends Pick<
+  Choice,
+  'finish_reason' | 'stop_reason' | 'weight_versions'
+> {
   text: string;
   token_ids: number[];
   /** null: it has none. */
-  logprobs: number[] | null;
+  logprobs: readonly unknown[] | null;
+  /** One `{"token_id:<id>": logprob, …}` for each token. */
+  top_logprobs?: readonly unknown[];
   /** The tokens of prompt and answer, up to this event; null: it does not count. */
   usage: { prompt_tokens: number; completion_tokens: number } | null;
 }
@@ -133,10 +138,14 @@ function choicesOf(chunk: unknown): number {
 /** The same for an event whose parts have the right types already. */
 export const assembleKnown = (
   state: StreamState,
-  { text, token_ids, logprobs, usage }: KnownTokens,
+  { logprobs, top_logprobs, usage, ...event }: KnownTokens,
 ): { state: StreamState; delta: Delta | null } =>
   takeChoice(state, {
-    choice: { index: 0, text, token_ids, logprobs: logprobs && { token_logprobs: logprobs } },
+    choice: {
+      ...event,
+      index: 0,
+      logprobs: logprobs && { token_logprobs: logprobs, top_logprobs },
+    },
     usage,
   });
 

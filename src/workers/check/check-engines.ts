@@ -4,7 +4,9 @@ import type { DescribedReplica, GenerationService } from '../../generation/gener
 import { probeRequest } from '../../generation/logprobs-probe.js';
 import { refusedKey } from '../../model/refused-key.js';
 import type { WeightControl } from '../../generation/weight-control.js';
+import { ADAPTERS } from '../../generation/adapters.js';
 import { Fault } from '../../model/faults.js';
+import { TO_HAVE_PROCESSED } from '../../model/logprobs-mode.js';
 import { preview, previews } from '../../model/problems.js';
 import { httpFailureIn, isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
@@ -31,7 +33,7 @@ export interface EngineToCheck {
 
 const IS_SLOW = 'it is slow, busy, or still starting: see its own log. Workers wait for it';
 const NEEDS_TOKENS =
-  'use vLLM (docs/engines.md). Rollouts need an engine that takes token ids as its prompt, and returns ids with logprobs; other servers of the OpenAI API do not';
+  'use vLLM or SGLang (docs/engines.md). Rollouts need an engine that takes token ids as its prompt, and returns ids with logprobs; other servers of the OpenAI API do not';
 
 /** Checks one replica: whether it is available, has the model, returns what a row needs, and can change its weights. */
 export const checkEngine = async (engine: EngineToCheck): Promise<Finding[]> =>
@@ -105,8 +107,7 @@ async function askToGenerate(
   const tokens = ok('token ids, a logprob each, tokenizer');
   const mode = await logprobsMode(model, { signal });
   if (mode === 'processed') return [tokens, ok('logprobs: processed')];
-  const remedy =
-    'serve with --logprobs-mode processed_logprobs, or ask for generation.logprobs_mode "raw", or sample at temperature 1 without other changes';
+  const remedy = `${TO_HAVE_PROCESSED}, or ask for generation.logprobs_mode "raw", or sample at temperature 1 without other changes`;
   return [tokens, limited(`logprobs: ${mode}`, remedy)];
 }
 
@@ -119,11 +120,11 @@ async function needsOf(error: unknown, engine: EngineToCheck): Promise<string> {
 }
 
 async function checkControl(engine: EngineToCheck, version: string | null): Promise<Found> {
-  const { control, within_ms } = engine;
+  const { control, settings, within_ms } = engine;
   const remedy =
     version?.endsWith('+simulator') === true
       ? 'for policy updates: start the simulator with --dev-mode true'
-      : 'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
+      : `for policy updates: ${ADAPTERS[settings.kind].remedies.no_control}, generation.….control where the routes are elsewhere (docs/engines.md)`;
   try {
     const bound = { within_ms, signal: AbortSignal.timeout(within_ms) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
@@ -174,22 +175,24 @@ async function remedyOf(error: unknown, engine: EngineToCheck): Promise<string> 
   if (refused !== null) return refused;
   if (isOfTls(error)) return 'mend that where workers run; they wait for it meanwhile';
   if (isSlow(error)) return IS_SLOW;
-  // vLLM answers these two to anybody.
+  if (error instanceof Fault && error.type === 'GenerationRejected' && status === null)
+    return 'correct kind or base_urls of the service';
+  // Engines answer these two to anybody.
   const isOther = error instanceof Fault && error.type === 'ProtocolError';
   if (status === 404 || isOther) {
     const name = (await otherServer(url, engine)) ?? 'something';
-    return `${name} answers there, and not vLLM: start vLLM (docs/engines.md has the command), or correct base_urls, which end in /v1`;
+    const { name: own } = ADAPTERS[settings.kind].remedies;
+    return `${name} answers there, and not ${own}: start ${own} (docs/engines.md has the command), or correct base_urls, which end in /v1`;
   }
   return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
 }
 
-/** What others answer that speak the OpenAI API, and vLLM does not. */
+/** What others answer that speak the OpenAI API, and no engine of ours does. */
 
 const Owned = z.object({ data: z.array(z.object({ owned_by: z.string() })).min(1) });
 const Info = z.object({ router: z.literal('text-generation-router') });
 
 const OWNERS: Readonly<Record<string, string>> = {
-  sglang: 'SGLang',
   llamacpp: 'llama.cpp',
   library: 'Ollama',
   organization_owner: 'LM Studio',

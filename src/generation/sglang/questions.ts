@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import { isLogprob } from '../../model/logprob.js';
+import type { Bound } from '../weight-control.js';
+import type { Ask } from '../wire/ask.js';
+import { ModelName, WeightLabel } from '../wire/ask.js';
+import type { ServedModel } from '../wire/models.js';
+import * as models from '../wire/models.js';
+import { protocolFault } from '../wire/wire-faults.js';
+
+/** What an SGLang server (0.5.23) is asked by those who sample and by those who change its weights. */
+
+/**
+ * How it was started. An update of its weights changes the name in `/v1/models` and `/model_info` to the path that they
+ * came from, and this one stays.
+ */
+const Settings = z.object({
+  served_model_name: ModelName,
+  version: z.string().max(200),
+  max_req_input_len: z.int().positive(),
+  incremental_streaming_output: z.boolean().default(false),
+  enable_deterministic_inference: z.boolean().default(false),
+  grammar_backend: z.string().nullish(),
+  sampling_mask_max_tokens: z.int().default(0),
+});
+export type Settings = z.infer<typeof Settings>;
+
+export const settingsOf = ({ ask }: Pick<Ask, 'ask'>, bound: Bound): Promise<Settings> =>
+  ask('GET /server_info', { schema: Settings, ...bound });
+
+export const servedModels = (engine: Ask, bound: Bound): Promise<ServedModel[]> =>
+  models.servedModels(engine, { kind: 'sglang', ...bound });
+
+/** The same models under the name with which the server was started. */
+export function underFirstName(served: readonly ServedModel[], name: string): ServedModel[] {
+  const [base] = served;
+  return served.map((one) =>
+    one === base ? { ...one, id: name } : one.parent == null ? one : { ...one, parent: name },
+  );
+}
+
+const ModelInfo = z.object({ weight_version: WeightLabel });
+
+/** The label of the front end. Labels of tokens are those of the scheduler, in the spans of a stream. */
+export const labelOf = async ({ ask }: Pick<Ask, 'ask'>, bound: Bound): Promise<string> =>
+  (await ask('GET /model_info', { schema: ModelInfo, ...bound })).weight_version;
+
+/** It also says 503 while it starts, and once its own check of its health has failed. `/health` generates a token. */
+export const isPaused = async ({ raw }: Pick<Ask, 'raw'>, bound: Bound): Promise<boolean> =>
+  (await raw('GET /ready', bound)).status === 503;
+
+const Computed = z.object({
+  meta_info: z.object({
+    input_token_logprobs: z.array(z.tuple([z.number().nullable(), z.int()]).rest(z.unknown())),
+  }),
+});
+
+/** Of each token but the first, which has none, at temperature 1. */
+export async function promptLogprobs(
+  { ask, replica }: Pick<Ask, 'ask' | 'replica'>,
+  { prompt_ids, adapter, ...bound }: Bound & { prompt_ids: readonly number[]; adapter?: string },
+): Promise<number[]> {
+  const call = 'POST /generate';
+  const body = {
+    input_ids: prompt_ids,
+    ...(adapter !== undefined && { lora_path: adapter }),
+    return_logprob: true,
+    logprob_start_len: 0,
+    sampling_params: { max_new_tokens: 0, temperature: 0 },
+  };
+  const { meta_info } = await ask(call, { schema: Computed, body, ...bound });
+  return prompt_ids.slice(1).map((id, i) => {
+    const [logprob, got] = meta_info.input_token_logprobs[i + 1] ?? [];
+    if (got === id && isLogprob(logprob)) return logprob;
+    throw protocolFault(
+      `input_token_logprobs.${i + 1}: expected the logprob of id ${id}, got ${got === undefined ? 'none' : `${String(logprob)} of id ${got}`}`,
+      { replica, call },
+    );
+  });
+}
