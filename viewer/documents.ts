@@ -9,7 +9,7 @@
  * A report is one file, or one with others beside it. Its documents stand in `<script>` blocks that nothing runs:
  *
  * - id `report`: this document;
- * - id `run:<id>`: RunDocument; id `facts:<id>`: RolloutFacts[];
+ * - id `run:<id>`: RunDocument; id `rollouts:<id>`: RolloutEntry[]; id `facts:<id>`: RolloutFacts[];
  * - id `rollout:<batch>/<row>-<repeat>`: RolloutDocument.
  *
  * A block of type `application/json` is JSON in which each `<` is written `\u003c`; one of type `application/gzip` is
@@ -37,8 +37,10 @@ export interface RunEntry {
   steps: number | null;
 }
 
-/** A batch, or a stream's steps: what stands above the list of its rollouts, and that list. */
+/** A batch, or a stream's steps: what stands above the list of its rollouts. */
 export interface RunDocument extends RunEntry {
+  /** Rollouts that have a journal. */
+  begun: number;
   /** What people look for of the request, by field: model, generation, limits, metadata. */
   settings: Record<string, unknown>;
   /** Of its result; null: it has none yet. */
@@ -47,7 +49,6 @@ export interface RunDocument extends RunEntry {
   notes: string[];
   /** Of a stream, each closed step. */
   closed_steps: StepEntry[];
-  rollouts: RolloutEntry[];
 }
 
 export interface StepEntry {
@@ -230,9 +231,9 @@ export interface Observation {
 }
 
 /**
- * A place where a text was found. `serve` answers searches and facts in lines of JSON, as they come: each a list of Hit,
- * or a RolloutFacts. Who follows a run gets lists of RolloutEntry, first all and then those that have changed, and
- * events `run`, RunDocuments without `rollouts`; who follows a rollout gets RolloutDocuments.
+ * A place where a text was found. `serve` answers in lines of JSON, as they come, where a whole run is asked for: each a
+ * list of RolloutEntry, RolloutFacts or Hit. Who follows a run gets such lists of entries, first all and then those that
+ * have changed, and events `run`, RunDocuments; who follows a rollout gets RolloutDocuments. An event `over` is the last.
  */
 export interface Hit {
   row: number;

@@ -28,6 +28,7 @@ export function chance(...of: number[]): number {
 
 export interface Made {
   run: RunDocument;
+  entries: RolloutEntry[];
   facts: RolloutFacts[];
 }
 
@@ -64,8 +65,9 @@ export function madeRun({
       metrics: { 'reward/mean': 0.41, 'pass@1': 0.4, 'tokens/total': 812_345 },
       notes: ['3 rollouts failed, most often because of EnvironmentFailed.'],
       closed_steps: [],
-      rollouts: made.map(({ entry }) => entry),
+      begun: made.length,
     },
+    entries: made.map(({ entry }) => entry),
     facts: made.map(({ facts }) => facts),
   };
 }
@@ -203,10 +205,10 @@ export function madeCall(number: number, { count, at }: { count: number; at: num
 
 /** A loop of an entry, with about its tokens in its turns. */
 export function madeRollout(made: Made, place: { row: number; repeat: number }): RolloutDocument {
-  const index = made.run.rollouts.findIndex(
+  const index = made.entries.findIndex(
     ({ row, repeat }) => row === place.row && repeat === place.repeat,
   );
-  const [entry, facts] = [made.run.rollouts[index], made.facts[index]];
+  const [entry, facts] = [made.entries[index], made.facts[index]];
   if (entry === undefined || facts === undefined)
     throw new Error(`the run has no rollout ${place.row}-${place.repeat}`);
   const began = entry.started_at ?? BEGAN;

@@ -25,8 +25,10 @@ export async function servePage({
     if (url.pathname.endsWith('/follow')) {
       const [, , , run = '', place = ''] = url.pathname.split('/');
       answer.writeHead(200, { 'content-type': 'text/event-stream' });
-      for (const one of news[`${run}/${place}`] ?? [])
-        answer.write(`data: ${JSON.stringify(one)}\n\n`);
+      const entries = place === 'follow' ? runs.find((made) => made.run.id === run)?.entries : null;
+      const told = entries == null ? (news[`${run}/${place}`] ?? []) : [entries];
+      for (const one of told) answer.write(`data: ${JSON.stringify(one)}\n\n`);
+      answer.write('event: over\ndata: null\n\n');
       return;
     }
     const { type, body } = answerTo(url, { built, runs, special }) ?? MISSING;
@@ -76,7 +78,8 @@ function answerTo(url: URL, served: Served): { type: string; body: string | Buff
     };
   const document = documentAt(parts, { ...served, words: url.searchParams.get('q') ?? '' });
   if (document === null) return null;
-  const isLines = (parts[0] === 'search' || parts.at(-1) === 'facts') && Array.isArray(document);
+  // What is asked of a whole run comes in lines.
+  const isLines = parts.length > 1 && Array.isArray(document);
   const body = isLines
     ? document.map((one) => `${JSON.stringify(one)}\n`).join('')
     : JSON.stringify(document);
@@ -87,17 +90,17 @@ function documentAt(
   [what, id = '', place = '']: string[],
   { runs, special, words }: Served & { words: string },
 ): object | null {
-  if (what === 'runs' && id === '') return runs.map(({ run }) => ({ ...run, rollouts: [] }));
+  if (what === 'runs' && id === '') return runs.map(({ run }) => run);
   const made = runs.find(({ run }) => run.id === id);
   const other = special[`${id}/${place}`];
   if (what === 'rollouts' && other !== undefined) return other;
   if (made === undefined) return null;
-  const { run, facts } = made;
+  const { run, entries, facts } = made;
   const one = (at: { row: number; repeat: number }): RolloutDocument =>
     special[`${id}/${at.row}-${at.repeat}`] ?? madeRollout(made, at);
   const [row = 0, repeat = 0] = place.split('-').map(Number);
   if (what === 'rollouts') return one({ row, repeat });
-  if (what === 'search') return run.rollouts.slice(0, 50).map((at) => hitsIn(one(at), words));
-  if (what === 'runs') return place === 'facts' ? facts : run;
-  return null;
+  if (what === 'search') return entries.slice(0, 50).map((at) => hitsIn(one(at), words));
+  if (what !== 'runs') return null;
+  return place === 'facts' ? [facts] : place === 'rollouts' ? [entries] : run;
 }

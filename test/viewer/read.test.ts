@@ -13,7 +13,7 @@ import { toRow } from '../../src/model/results/row.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { CallPart, RolloutDocument } from '../../viewer/documents.js';
-import { allOf } from '../../viewer/read/as-they-come.js';
+import { allOf } from '../../src/platform/waits/several-at-once.js';
 import { readDocument } from '../../viewer/read/rollout.js';
 import { createRunReader, listRuns } from '../../viewer/read/runs.js';
 import { author, foldOf, SETTINGS, wholeCall, wholeTurn } from '../fakes/journal-lines.js';
@@ -342,9 +342,8 @@ describe('a run', () => {
       },
     };
     const reader = createRunReader(counted, BATCH);
-    const document = await reader.document();
     assert.deepEqual(
-      document?.rollouts.map(({ repeat, reward, is_valid, started_at, wall_s }) => ({
+      (await allOf(reader.entries())).map(({ repeat, reward, is_valid, started_at, wall_s }) => ({
         repeat,
         reward,
         is_valid,
@@ -356,7 +355,8 @@ describe('a run', () => {
         { repeat: 1, reward: 0, is_valid: true, started_at: 2, wall_s: 3 },
       ],
     );
-    assert.equal(document.requested, 2);
+    const run = await reader.run();
+    assert.deepEqual([run?.requested, run?.begun], [2, 2]);
     assert.equal(folds, 0);
     const facts = await allOf(reader.facts());
     assert.deepEqual(
@@ -371,7 +371,7 @@ describe('a run', () => {
     await appendFile(fileOf('0-1'), lineText(b.claim()));
     await allOf(reader.facts());
     assert.equal(folds, 3);
-    assert.equal(await createRunReader(store, 'none').document(), null);
+    assert.equal(await createRunReader(store, 'none').run(), null);
   });
 
   test('is searched in every text, whatever its case and whatever a pattern would mean', async (t) => {

@@ -10,6 +10,7 @@ import { lineText } from '../../src/model/journal.js';
 import type {
   ReportDocument,
   RolloutDocument,
+  RolloutEntry,
   RolloutFacts,
   RunDocument,
 } from '../../viewer/documents.js';
@@ -84,11 +85,13 @@ describe('a report', () => {
       'report',
       'rollout:batch/0-0',
       'rollout:batch/0-1',
+      'rollouts:batch',
       'run:batch',
     ]);
     const { runs, files } = blocks.get('report') as ReportDocument;
     assert.deepEqual([runs.map(({ id }) => id), files], [[BATCH], {}]);
-    assert.equal((blocks.get('run:batch') as RunDocument).rollouts.length, 2);
+    assert.equal((blocks.get('run:batch') as RunDocument).begun, 2);
+    assert.equal((blocks.get('rollouts:batch') as RolloutEntry[]).length, 2);
     assert.equal((blocks.get('facts:batch') as RolloutFacts[]).length, 2);
     const { prompt, calls } = blocks.get('rollout:batch/0-0') as RolloutDocument;
     // A lone surrogate is no text that UTF-8 has, and JSON keeps it.

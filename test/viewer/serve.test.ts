@@ -222,20 +222,21 @@ describe('the server of the page', () => {
       (await json<RunDocument[]>('/api/runs')).map(({ id }) => id),
       [BATCH],
     );
-    assert.equal((await json<RunDocument>('/api/runs/batch')).rollouts.length, 1);
+    assert.equal((await json<RunDocument>('/api/runs/batch')).begun, 1);
     assert.equal((await json<RolloutDocument>('/api/rollouts/batch/0-0')).id, 'batch/0-0');
     const lines = async (asked: string) =>
       (await ask(asked)).body
         .split('\n')
         .filter(Boolean)
         .map((line) => JSON.parse(line) as unknown);
-    assert.equal((await lines('/api/runs/batch/facts')).length, 1);
+    for (const what of ['rollouts', 'facts'])
+      assert.deepEqual((await lines(`/api/runs/batch/${what}`)).flat().length, 1, what);
     const [hits] = (await lines('/api/search/batch?q=SEEN')) as Hit[][];
     assert.deepEqual(
       hits?.map(({ place, found }) => [place, found]),
       [['observation 0', 'seen']],
     );
-    assert.deepEqual(await lines('/api/search/batch?q=absent'), []);
+    assert.deepEqual(await lines('/api/search/batch?q=absent'), [[]]);
     assert.deepEqual(await lines('/api/search/batch'), []);
   });
 
@@ -265,6 +266,13 @@ describe('the server of the page', () => {
       (await nextOf<RolloutEntry[]>(list)).map(({ repeat }) => repeat),
       [1],
     );
+  });
+
+  test('tells who follows what has ended that nothing more will come', async (t) => {
+    const { open } = await viewerOf(t, { '0-0': [...RUNNING, a.end()] });
+    const rollout = eventsOf(await open('/api/rollouts/batch/0-0/follow'));
+    assert.equal((await nextOf<RolloutDocument>(rollout)).entry.ended, 'terminated');
+    assert.equal(await nextOf(rollout, 'over'), null);
   });
 
   test('asks the store for nothing more when those who followed are gone', async (t) => {

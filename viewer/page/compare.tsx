@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
-import type { RolloutDocument, RunDocument } from '../documents.js';
+import type { RolloutDocument, RolloutEntry } from '../documents.js';
 import type { Address } from './address.js';
 import { hrefOf, parseRolloutId } from './address.js';
 import { goQuietly, useLoaded } from './hooks.js';
@@ -99,7 +99,7 @@ function TwoRuns({
 }): JSX.Element {
   const { run } = address;
   const both = useLoaded(`${run} ${other}`, () =>
-    Promise.all([source.run(run), source.run(other)]),
+    Promise.all([source.rollouts(run), source.rollouts(other)]),
   );
   return (
     <>
@@ -107,7 +107,7 @@ function TwoRuns({
         <Shown text={run} /> beside <Shown text={other} />
       </h1>
       <Loading of={both} what="the runs">
-        {([a, b]) => <Pairs {...{ a, b, address }} />}
+        {([a, b]) => <Pairs {...{ a, b, other, address }} />}
       </Loading>
     </>
   );
@@ -116,13 +116,15 @@ function TwoRuns({
 function Pairs({
   a,
   b,
-  address: { options },
+  other,
+  address: { run, options },
 }: {
-  a: RunDocument;
-  b: RunDocument;
+  a: readonly RolloutEntry[];
+  b: readonly RolloutEntry[];
+  other: string;
   address: Address;
 }): JSX.Element {
-  const pairs = useMemo(() => pairsOf(a.rollouts, b.rollouts), [a, b]);
+  const pairs = useMemo(() => pairsOf(a, b), [a, b]);
   const { sort = 'change' } = options;
   const sorted = useMemo(() => sortedPairs(pairs, sort), [pairs, sort]);
   const { up, down, same, mean_change, lonely } = tallyOf(pairs);
@@ -139,11 +141,11 @@ function Pairs({
         columns={COLUMNS}
         keyOf={keyOf}
         hrefOf={({ row, repeat }) =>
-          hrefOf({ run: a.id, row, repeat, options: { with: `${b.id}/${row}-${repeat}` } })
+          hrefOf({ run, row, repeat, options: { with: `${other}/${row}-${repeat}` } })
         }
         sort={sort}
         onSort={(next) => {
-          goQuietly({ run: a.id, options: { ...options, sort: next } });
+          goQuietly({ run, options: { ...options, sort: next } });
         }}
       />
     </>
@@ -151,12 +153,28 @@ function Pairs({
 }
 
 const COLUMNS: readonly TableColumn<Pair>[] = [
-  { name: 'rollout', label: 'Rollout', isText: true, cell: keyOf },
-  { name: 'change', label: 'Change', cell: ({ change }) => decimal(change) },
-  { name: 'a', label: 'Reward', cell: ({ a }) => decimal(a?.reward ?? null) },
-  { name: 'b', label: 'Reward of the second', cell: ({ b }) => decimal(b?.reward ?? null) },
-  { name: 'tokens_a', label: 'Tokens', cell: ({ a }) => whole(a?.tokens ?? null) },
-  { name: 'tokens_b', label: 'Tokens of the second', cell: ({ b }) => whole(b?.tokens ?? null) },
-  { name: 'ended_a', label: 'Ended', isText: true, cell: ({ a }) => a?.ended ?? '–' },
-  { name: 'ended_b', label: 'Second ended', isText: true, cell: ({ b }) => b?.ended ?? '–' },
+  { name: 'rollout', label: 'Rollout', width: 6, isText: true, cell: keyOf },
+  { name: 'change', label: 'Change', width: 6, cell: ({ change }) => decimal(change) },
+  { name: 'a', label: 'Reward', width: 6, cell: ({ a }) => decimal(a?.reward ?? null) },
+  {
+    name: 'b',
+    label: 'Reward of the second',
+    width: 12,
+    cell: ({ b }) => decimal(b?.reward ?? null),
+  },
+  { name: 'tokens_a', label: 'Tokens', width: 6, cell: ({ a }) => whole(a?.tokens ?? null) },
+  {
+    name: 'tokens_b',
+    label: 'Tokens of the second',
+    width: 12,
+    cell: ({ b }) => whole(b?.tokens ?? null),
+  },
+  { name: 'ended_a', label: 'Ended', width: 8, isText: true, cell: ({ a }) => a?.ended ?? '–' },
+  {
+    name: 'ended_b',
+    label: 'Second ended',
+    width: 9,
+    isText: true,
+    cell: ({ b }) => b?.ended ?? '–',
+  },
 ];

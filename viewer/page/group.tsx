@@ -74,7 +74,7 @@ export function GroupView({
 }
 
 async function readGroup(source: Source, { run, row }: { run: string; row: number }) {
-  const { rollouts } = await source.run(run);
+  const rollouts = await source.rollouts(run);
   const rows = [...new Set(rollouts.map((entry) => entry.row))].sort((a, b) => a - b);
   const members = rollouts
     .filter((entry) => entry.row === row)

@@ -12,26 +12,34 @@ const text = (value: string | null): ComponentChildren =>
   value === null ? '–' : <Shown text={value} />;
 
 const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
-  { name: 'rollout', label: 'Rollout', isText: true, cell: keyOf },
-  { name: 'task', label: 'Task', isText: true, cell: ({ task_name }) => text(task_name) },
-  { name: 'ended', label: 'Ended', isText: true, cell: (row) => <Ended {...row} /> },
-  { name: 'reward', label: 'Reward', cell: ({ reward }) => decimal(reward) },
-  { name: 'turns', label: 'Turns', cell: ({ turns }) => whole(turns) },
-  { name: 'tokens', label: 'Tokens', cell: ({ tokens }) => whole(tokens) },
+  { name: 'rollout', label: 'Rollout', width: 5.5, isText: true, cell: keyOf },
+  { name: 'task', label: 'Task', width: 9, isText: true, cell: ({ task_name }) => text(task_name) },
+  { name: 'ended', label: 'Ended', width: 7.5, isText: true, cell: (row) => <Ended {...row} /> },
+  { name: 'reward', label: 'Reward', width: 5.5, cell: ({ reward }) => decimal(reward) },
+  { name: 'turns', label: 'Turns', width: 4.5, cell: ({ turns }) => whole(turns) },
+  { name: 'tokens', label: 'Tokens', width: 5.5, cell: ({ tokens }) => whole(tokens) },
   {
     name: 'characters',
     label: 'Characters',
+    width: 6.5,
     cell: ({ facts }) => whole(facts?.characters ?? null),
   },
   {
     name: 'logprob',
     label: 'Mean logprob',
+    width: 7.5,
     cell: ({ facts }) => decimal(facts?.mean_logprob ?? null),
   },
-  { name: 'wall', label: 'Wall', cell: ({ wall_s }) => seconds(wall_s) },
-  { name: 'attempts', label: 'Attempts', cell: ({ attempts }) => whole(attempts) },
-  { name: 'faults', label: 'Faults', cell: ({ faults }) => whole(faults) },
-  { name: 'reason', label: 'Why, or last words', isText: true, cell: ({ reason }) => text(reason) },
+  { name: 'wall', label: 'Wall', width: 5, cell: ({ wall_s }) => seconds(wall_s) },
+  { name: 'attempts', label: 'Attempts', width: 5.5, cell: ({ attempts }) => whole(attempts) },
+  { name: 'faults', label: 'Faults', width: 5, cell: ({ faults }) => whole(faults) },
+  {
+    name: 'reason',
+    label: 'Why, or last words',
+    width: 28,
+    isText: true,
+    cell: ({ reason }) => text(reason),
+  },
 ];
 
 /** Rollouts of a run. */

@@ -9,7 +9,7 @@ async function openOnly(source: Source): Promise<void> {
   if (source.isLive || location.hash !== '') return;
   const [only, ...others] = await source.runs();
   if (only === undefined || others.length > 0) return;
-  const [first, ...rest] = (await source.run(only.id)).rollouts;
+  const [first, ...rest] = await source.rollouts(only.id);
   note(
     first && rest.length === 0
       ? { run: only.id, row: first.row, repeat: first.repeat }

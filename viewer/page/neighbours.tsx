@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { hrefOf } from './address.js';
 import { CompareWith } from './compare-with.js';
 import { go, useKeys, useLoaded } from './hooks.js';
-import { filterOf, joined, keyOf, partsOf, sorted } from './rows.js';
+import { filterOf, joined, keyOf, needsFacts, partsOf, sorted } from './rows.js';
 import type { RolloutPlace, Source } from './source.js';
 import { rolloutIdOf } from './source.js';
 
@@ -18,8 +18,13 @@ export function Neighbours({
 }): JSX.Element | null {
   const { where = '', sort = '' } = options;
   const list = useLoaded(`${place.run} ${where} ${sort}`, async () => {
-    const { rollouts, closed_steps: steps } = await source.run(place.run);
-    const rows = joined(rollouts, { facts: await source.facts(place.run), steps });
+    const [{ closed_steps: steps }, rollouts, facts] = await Promise.all([
+      source.run(place.run),
+      source.rollouts(place.run),
+      // They take longer than all else.
+      where === '' && !needsFacts(sort) ? [] : source.facts(place.run),
+    ]);
+    const rows = joined(rollouts, { facts, steps });
     return sorted(rows.filter(filterOf(where, partsOf(rows))), sort);
   });
   const rows = list.state === 'there' ? list.value : [];

@@ -98,6 +98,8 @@ const COLUMNS = {
 } as const satisfies Record<string, (row: Row) => number | string | null>;
 export type Column = keyof typeof COLUMNS;
 
+export const needsFacts = (sort: string): boolean => /^-?(?:characters|logprob)$/.test(sort);
+
 export const sorted = (rows: readonly Row[], sort: string): Row[] =>
   sortedBy(rows, { sort, values: COLUMNS });
 

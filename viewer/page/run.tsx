@@ -11,7 +11,7 @@ import { changed, filterOf, joined, partsOf, sorted } from './rows.js';
 import type { Source } from './source.js';
 import { Overview } from './overview.js';
 import { Shown } from './text.js';
-import { plural } from './words.js';
+import { plural, whole } from './words.js';
 
 export function RunView({
   source,
@@ -29,34 +29,27 @@ export function RunView({
         <Shown text={id} />
       </h1>
       <Loading of={run} what="the run">
-        {(value) => <Run {...{ source, run: value, options }} />}
+        {(value) => <Run {...{ source, loaded: value, options }} />}
       </Loading>
     </>
   );
 }
 
-/** The list comes first; facts are joined to it when they are there. */
+/** The list comes first, as it is read; facts are joined to it when they are there. */
 function Run({
   source,
-  run,
+  loaded,
   options,
 }: {
   source: Source;
-  run: RunDocument;
+  loaded: RunDocument;
   options: Record<string, string>;
 }): JSX.Element {
-  const entries = useFollowed(source, run);
-  const ended = entries.filter((entry) => entry.ended !== null).length;
-  // Of a run that goes on they are read again each time that a fifth more has ended.
-  const growth = Math.round(Math.log2(1 + ended) * 4);
-  const facts = useLoaded(`${run.id} ${growth}`, () => source.facts(run.id));
-  const [known, setKnown] = useState<RolloutFacts[] | null>(null);
-  useEffect(() => {
-    if (facts.state === 'there') setKnown(facts.value);
-  }, [facts]);
+  const { run, entries } = useFollowed(source, loaded);
+  const facts = useFacts(source, { run, entries });
   const rows = useMemo(
-    () => joined(entries, { facts: known ?? [], steps: run.closed_steps }),
-    [entries, known],
+    () => joined(entries, { facts: facts.known, steps: run.closed_steps }),
+    [entries, facts.known, run],
   );
   const parts = useMemo(() => partsOf(rows), [rows]);
   const { where = '', sort = '' } = options;
@@ -67,11 +60,7 @@ function Run({
       <FilterBox
         {...{ source, run: run.id, rows, chosen: chosen.rows, options, problem: chosen.problem }}
       />
-      {facts.state === 'failed' && (
-        <p role="alert" class="alert">
-          Replicas, versions, tools and parts of the reward are not known: {facts.message}
-        </p>
-      )}
+      <Reading {...{ run, entries, facts }} />
       <Overview {...{ run, rows: chosen.rows, all: rows, options }} />
       <CompareRun source={source} run={run.id} />
       <h2 id="rollouts">{plural(list.length, 'rollout')}</h2>
@@ -86,16 +75,86 @@ function CompareRun({ source, run }: { source: Source; run: string }): JSX.Eleme
   return <CompareWith address={{ run }} choices={others.filter((id) => id !== run)} />;
 }
 
-function useFollowed(source: Source, run: RunDocument): readonly RolloutEntry[] {
-  const [entries, set] = useState(run.rollouts);
+/** How far it is: what stands below speaks of so many rollouts. */
+function Reading({
+  run,
+  entries,
+  facts: { known, failed, isWhole },
+}: {
+  run: RunDocument;
+  entries: readonly RolloutEntry[];
+  facts: Facts;
+}): JSX.Element | null {
+  if (failed !== null)
+    return (
+      <p role="alert" class="alert">
+        Replicas, versions, tools and parts of the reward are not known: {failed}
+      </p>
+    );
+  if (entries.length >= run.begun && isWhole) return null;
+  const [what, count] =
+    entries.length < run.begun ? ['', entries.length] : [' for replicas, tools, …', known.length];
+  return (
+    <p class="wait" role="status">
+      Reading the rollouts{what}: {whole(count)} of {whole(run.begun)}
+    </p>
+  );
+}
+
+function useFollowed(
+  source: Source,
+  loaded: RunDocument,
+): { run: RunDocument; entries: readonly RolloutEntry[] } {
+  const [run, setRun] = useState(loaded);
+  const [entries, setEntries] = useState<readonly RolloutEntry[]>([]);
+  useEffect(
+    () =>
+      source.follow(loaded.id, {
+        run: setRun,
+        entries: (news) => {
+          setEntries((before) => changed(before, news));
+        },
+      }),
+    [loaded],
+  );
+  return { run, entries };
+}
+
+interface Facts {
+  known: RolloutFacts[];
+  isWhole: boolean;
+  failed: string | null;
+}
+
+/** Of a run that goes on they are read again each time that a fifth more has ended. */
+function useFacts(
+  source: Source,
+  { run: { id, begun }, entries }: { run: RunDocument; entries: readonly RolloutEntry[] },
+): Facts {
+  const [facts, set] = useState<Facts>({ known: [], isWhole: false, failed: null });
+  const ended = entries.filter((entry) => entry.ended !== null).length;
+  const growth = entries.length < begun ? null : Math.round(Math.log2(1 + ended) * 4);
   useEffect(() => {
-    set(run.rollouts);
-    if (run.is_closed) return;
-    return source.follow(run.id, (news) => {
-      set((before) => changed(before, news));
+    if (growth === null) return;
+    let isWanted = true;
+    const read = async (): Promise<void> => {
+      let known: RolloutFacts[] = [];
+      for await (known of source.factsSoFar(id)) {
+        if (!isWanted) return;
+        const some = known;
+        set((before) => (before.isWhole ? before : { ...before, known: some }));
+      }
+      if (isWanted) set({ known, isWhole: true, failed: null });
+    };
+    read().catch((error: unknown) => {
+      const failed = error instanceof Error ? error.message : String(error);
+      if (isWanted) set((before) => ({ ...before, failed }));
     });
-  }, [run]);
-  return entries;
+    return () => {
+      isWanted = false;
+    };
+  }, [growth]);
+  return facts;
 }
 
 /** A condition that is wrong hides nothing, and says why. */

@@ -21,15 +21,23 @@ export interface Source {
   isLive: boolean;
   runs(): Promise<RunEntry[]>;
   run(id: string): Promise<RunDocument>;
+  rollouts(id: string): Promise<RolloutEntry[]>;
   facts(id: string): Promise<RolloutFacts[]>;
   rollout(place: RolloutPlace): Promise<RolloutDocument>;
   /** The file beside this one that has a rollout; null: this one has it. */
   fileOf(place: RolloutPlace): string | null;
-  /** Entries that changed. Returns what ends it. */
-  follow(id: string, on: (changed: RolloutEntry[]) => void): () => void;
+  /** The run, its entries as they come, and what changes of both. Returns what ends it. */
+  follow(id: string, on: Following): () => void;
   followRollout(place: RolloutPlace, on: (rollout: RolloutDocument) => void): () => void;
-  /** Places in the run's texts, as they are found. */
+  /** The same facts as they come, all that are known so far. */
+  factsSoFar(id: string): AsyncIterable<RolloutFacts[]>;
+  /** Places in the run's texts, as they are found: a list for each rollout. */
   search(id: string, text: string): AsyncIterable<Hit[]>;
+}
+
+export interface Following {
+  run: (run: RunDocument) => void;
+  entries: (changed: RolloutEntry[]) => void;
 }
 
 export const rolloutIdOf = ({ run, row, repeat }: RolloutPlace): string =>
@@ -52,7 +60,8 @@ async function block<T>(page: Document, id: string): Promise<T> {
 }
 
 function embeddedSource(page: Document, { runs, files }: ReportDocument): Source {
-  const run = once((id: string) => block<RunDocument>(page, `run:${id}`));
+  const rollouts = once((id: string) => block<RolloutEntry[]>(page, `rollouts:${id}`));
+  const facts = once((id: string) => block<RolloutFacts[]>(page, `facts:${id}`));
   const rollout = (place: RolloutPlace): Promise<RolloutDocument> =>
     block<RolloutDocument>(page, `rollout:${rolloutIdOf(place)}`);
   const isHere = (place: RolloutPlace): boolean =>
@@ -62,14 +71,26 @@ function embeddedSource(page: Document, { runs, files }: ReportDocument): Source
   return {
     isLive: false,
     runs: () => Promise.resolve(runs),
-    run,
-    facts: once((id) => block<RolloutFacts[]>(page, `facts:${id}`)),
+    run: once((id) => block<RunDocument>(page, `run:${id}`)),
+    rollouts,
+    facts,
     rollout,
     fileOf,
-    follow: () => () => undefined,
+    follow: (id, on) => {
+      let isWanted = true;
+      void rollouts(id).then((all) => {
+        if (isWanted) on.entries(all);
+      });
+      return () => {
+        isWanted = false;
+      };
+    },
     followRollout: () => () => undefined,
+    async *factsSoFar(id) {
+      yield await facts(id);
+    },
     async *search(id, text) {
-      for (const { row, repeat } of (await run(id)).rollouts) {
+      for (const { row, repeat } of await rollouts(id)) {
         const place = { run: id, row, repeat };
         if (isHere(place)) yield hitsIn(await rollout(place), text);
       }
@@ -87,6 +108,11 @@ function serverSource(): Source {
     throw new Error(await saidBy(answer));
   };
   const json = async <T>(path: string): Promise<T> => (await (await get(path)).json()) as T;
+  const wholeOf = async <T>(path: string): Promise<T[]> => {
+    const all: T[] = [];
+    for await (const more of lines<T[]>(await get(path))) all.push(...more);
+    return all;
+  };
   const runPath = (id: string): string => `runs/${encodeURIComponent(id)}`;
   const rolloutPath = ({ run, row, repeat }: RolloutPlace): string =>
     `rollouts/${encodeURIComponent(run)}/${row}-${repeat}`;
@@ -94,20 +120,31 @@ function serverSource(): Source {
     isLive: true,
     runs: () => json('runs'),
     run: once((id) => json(runPath(id)), KEEP_MS),
-    facts: once(async (id) => {
-      const all: RolloutFacts[] = [];
-      for await (const one of lines<RolloutFacts>(await get(`${runPath(id)}/facts`))) all.push(one);
-      return all;
-    }, KEEP_MS),
+    rollouts: once((id) => wholeOf(`${runPath(id)}/rollouts`), KEEP_MS),
+    facts: once((id) => wholeOf(`${runPath(id)}/facts`), KEEP_MS),
+    async *factsSoFar(id) {
+      let all: RolloutFacts[] = [];
+      for await (const more of lines<RolloutFacts[]>(await get(`${runPath(id)}/facts`))) {
+        all = [...all, ...more];
+        yield all;
+      }
+    },
     rollout: (place) => json(rolloutPath(place)),
     fileOf: () => null,
     follow: (id, on) =>
-      events(`api/${runPath(id)}/follow`, (json) => {
-        on([JSON.parse(json) as RolloutEntry | RolloutEntry[]].flat());
+      events(`api/${runPath(id)}/follow`, {
+        run: (json) => {
+          on.run(JSON.parse(json) as RunDocument);
+        },
+        message: (json) => {
+          on.entries(JSON.parse(json) as RolloutEntry[]);
+        },
       }),
     followRollout: (place, on) =>
-      events(`api/${rolloutPath(place)}/follow`, (json) => {
-        on(JSON.parse(json) as RolloutDocument);
+      events(`api/${rolloutPath(place)}/follow`, {
+        message: (json) => {
+          on(JSON.parse(json) as RolloutDocument);
+        },
       }),
     async *search(id, text) {
       const asked = new URLSearchParams({ q: text });
@@ -146,14 +183,33 @@ async function* lines<T>({ body }: Response): AsyncGenerator<T> {
   }
 }
 
-function events(path: string, on: (json: string) => void): () => void {
-  const stream = new EventSource(path);
-  stream.onmessage = ({ data }: MessageEvent<string>) => {
-    on(data);
+/**
+ * By name, until the last. A page that nobody sees listens to none: a browser has six connections to a server, for all
+ * pages together.
+ */
+function events(path: string, on: Record<string, (json: string) => void>): () => void {
+  let stream: EventSource | null = null;
+  const close = (): void => {
+    stream?.close();
+    stream = null;
   };
-  return () => {
-    stream.close();
+  const attend = (): void => {
+    if (document.hidden) close();
+    if (document.hidden || stream !== null) return;
+    stream = new EventSource(path);
+    for (const [name, take] of Object.entries(on))
+      stream.addEventListener(name, ({ data }: MessageEvent<string>) => {
+        take(data);
+      });
+    stream.addEventListener('over', end);
   };
+  const end = (): void => {
+    document.removeEventListener('visibilitychange', attend);
+    close();
+  };
+  document.addEventListener('visibilitychange', attend);
+  attend();
+  return end;
 }
 
 /** Blocks never change; what a server said is kept for a while. */

@@ -12,6 +12,8 @@ export interface TableColumn<R> {
   name: string;
   label: string;
   isText?: boolean;
+  /** In rem: as wide on each row, so that nothing moves sideways while rows pass. */
+  width: number;
   cell: (row: R) => ComponentChildren;
 }
 
@@ -59,7 +61,16 @@ export function LongTable<R>(table: Table<R>): JSX.Element {
         move(to);
       }}
     >
-      <table class="list" aria-rowcount={rows.length + 1}>
+      <table
+        class="list"
+        style={{ width: `${widthOf(columns)}rem` }}
+        aria-rowcount={rows.length + 1}
+      >
+        <colgroup>
+          {columns.map(({ name, width }) => (
+            <col key={name} style={{ width: `${width}rem` }} />
+          ))}
+        </colgroup>
         <thead>
           <tr>
             {columns.map((column) => (
@@ -78,6 +89,9 @@ export function LongTable<R>(table: Table<R>): JSX.Element {
     </div>
   );
 }
+
+const widthOf = (columns: readonly { width: number }[]): number =>
+  columns.reduce((sum, { width }) => sum + width, 0);
 
 /** Which rows are near the viewport, which one is the current one, and how to get to another. */
 function useWindow(count: number) {

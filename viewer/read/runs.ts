@@ -1,12 +1,15 @@
 import { resultOf } from '../../src/client/list/find-result.js';
 import type { ShowStore } from '../../src/client/show/read-batch.js';
-import { createBatchReader, readRollout } from '../../src/client/show/read-batch.js';
-import { placeText } from '../../src/client/show/entry.js';
+import {
+  createBatchReader,
+  readRollout,
+  rememberedBySize,
+} from '../../src/client/show/read-batch.js';
 import type { BatchResult } from '../../src/model/results/result.js';
 import type { StoredRequest } from '../../src/model/stream/stream-request.js';
+import { allOf, severalAtOnce } from '../../src/platform/waits/several-at-once.js';
 import type { StoredBatch, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { Hit, RolloutEntry, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
-import { allOf, asTheyCome } from './as-they-come.js';
 import { factsOf } from './facts.js';
 import { rolloutEntry } from './rollout.js';
 import { hitsIn } from './search.js';
@@ -21,7 +24,7 @@ export type RunStore = ShowStore &
 /** All batches and streams, the newest first. */
 export async function listRuns(store: RunStore): Promise<RunEntry[]> {
   const entries = await allOf(
-    asTheyCome(await store.listBatches(), async (batch) => {
+    severalAtOnce(await store.listBatches(), async (batch) => {
       const request = await store.findRequest(batch.batch_id);
       return request === null ? [] : [await runEntry(batch, { request, store })];
     }),
@@ -63,64 +66,45 @@ const closed = ({ counts, metrics }: BatchResult) => ({
 /** A batch or stream, which is read again and again: of its journals only those that have grown. */
 export interface RunReader {
   /** null: the store does not have it. */
-  document: () => Promise<RunDocument | null>;
-  /** The same without its rollouts. */
-  run: () => Promise<Omit<RunDocument, 'rollouts'> | null>;
-  entries: () => Promise<RolloutEntry[]>;
-  /** Of these rollouts, by default all, as they come. */
-  facts: (places?: Iterable<Place>) => AsyncGenerator<RolloutFacts>;
+  run: () => Promise<RunDocument | null>;
+  /** As they come. */
+  entries: () => AsyncGenerator<RolloutEntry>;
+  facts: () => AsyncGenerator<RolloutFacts>;
+  /** A list for each rollout, empty where it has none. */
   search: (words: string) => AsyncGenerator<Hit[]>;
-}
-
-interface Place {
-  row: number;
-  repeat: number;
 }
 
 export function createRunReader(store: RunStore, id: string): RunReader {
   const reader = createBatchReader(store, id);
   const steps = createStepReader(store, id);
-  const known = new Map<string, { size: number; facts: Promise<RolloutFacts> }>();
-  const rolloutAt = (place: Place) => readRollout({ batch_id: id, ...place }, store);
-  const readFacts = async (place: Place): Promise<RolloutFacts> => {
-    const key = placeText(place);
-    const size = await store.journalSize({ batch_id: id, ...place });
-    const before = known.get(key);
-    if (before?.size === size) return await before.facts;
-    const facts = rolloutAt(place).then(factsOf);
-    known.set(key, { size, facts });
-    return await facts.catch((error: unknown) => {
-      known.delete(key);
-      throw error;
-    });
-  };
-  const run: RunReader['run'] = async () => {
-    const request = await store.findRequest(id);
-    if (request === null) return null;
-    const batch = (await store.listBatches()).find(({ batch_id }) => batch_id === id);
-    const entry = await runEntry(batch ?? { batch_id: id, created_ms: null }, { request, store });
-    const result = entry.kind === 'batch' ? await resultOf(store.outputs(id)) : null;
-    const closed_steps = entry.kind === 'stream' ? await steps() : [];
-    const { metrics = null, notes = [] } = result ?? {};
-    return { ...entry, settings: settingsOf(request), metrics, notes, closed_steps };
-  };
-  const entries = async (): Promise<RolloutEntry[]> => (await reader.entries()).map(rolloutEntry);
+  const places = async () =>
+    (await store.listJournals(id)).map((place) => ({ batch_id: id, ...place }));
+  const facts = rememberedBySize(store, async (ref) => factsOf(await readRollout(ref, store)));
   return {
-    run,
-    entries,
-    document: async () => {
-      const found = await run();
-      return found && { ...found, rollouts: await entries() };
+    run: async () => {
+      const request = await store.findRequest(id);
+      if (request === null) return null;
+      const batch = (await store.listBatches()).find(({ batch_id }) => batch_id === id);
+      const entry = await runEntry(batch ?? { batch_id: id, created_ms: null }, { request, store });
+      const result = entry.kind === 'batch' ? await resultOf(store.outputs(id)) : null;
+      const closed_steps = entry.kind === 'stream' ? await steps() : [];
+      const begun = (await store.listJournals(id)).length;
+      const { metrics = null, notes = [] } = result ?? {};
+      return { ...entry, begun, settings: settingsOf(request), metrics, notes, closed_steps };
     },
-    facts: async function* (places) {
-      yield* asTheyCome(places ?? (await store.listJournals(id)), readFacts);
+    entries: async function* () {
+      for await (const entry of reader.each()) yield rolloutEntry(entry);
+    },
+    facts: async function* () {
+      const refs = await places();
+      facts.keepOnly(refs);
+      yield* severalAtOnce(refs, facts.read);
     },
     search: async function* (words) {
       if (words === '') return;
-      const found = asTheyCome(await store.listJournals(id), async (place) =>
-        hitsIn(await rolloutAt(place), words),
+      yield* severalAtOnce(await places(), async (ref) =>
+        hitsIn(await readRollout(ref, store), words),
       );
-      for await (const hits of found) if (hits.length > 0) yield hits;
     },
   };
 }

@@ -1,5 +1,12 @@
-import type { ReportDocument, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
-import { asTheyCome } from '../read/as-they-come.js';
+import { inOrder } from '../../src/client/show/entry.js';
+import { allOf, severalAtOnce } from '../../src/platform/waits/several-at-once.js';
+import type {
+  ReportDocument,
+  RolloutEntry,
+  RolloutFacts,
+  RunDocument,
+  RunEntry,
+} from '../documents.js';
 import { readDocument } from '../read/rollout.js';
 import type { RunStore } from '../read/runs.js';
 import { createRunReader } from '../read/runs.js';
@@ -40,10 +47,15 @@ export async function writeReport(
   { store, bundle, file, max_bytes }: ReportOptions,
 ): Promise<{ rollouts: number; files: { name: string; bytes: number }[] }> {
   const runs = await runsOf(targets, store);
-  const ids = runs.map(({ id }) => id);
+  const ids = runs.map(({ run }) => run.id);
   const { before, after } = aroundReport(bundle, ids.join(' and '));
-  const overview = await Promise.all(runs.map((run) => packedBlock(`run:${run.id}`, run)));
-  const rollouts = runs.reduce((sum, run) => sum + run.rollouts.length, 0);
+  const overview = await Promise.all(
+    runs.flatMap(({ run, entries }) => [
+      packedBlock(`run:${run.id}`, run),
+      packedBlock(`rollouts:${run.id}`, entries),
+    ]),
+  );
+  const rollouts = runs.reduce((sum, { entries }) => sum + entries.length, 0);
   const taken = [before, after, ...overview].reduce(
     (sum, text) => sum + Buffer.byteLength(text),
     0,
@@ -56,10 +68,10 @@ export async function writeReport(
   const files = openReport(file, { before, room });
   try {
     const places: Record<string, string> = {};
-    for (const run of runs) {
+    for (const { run, entries } of runs) {
       const facts: RolloutFacts[] = [];
-      const refs = run.rollouts.map(({ row, repeat }) => ({ batch_id: run.id, row, repeat }));
-      const packed = asTheyCome(refs, async (ref) => {
+      const refs = entries.map(({ row, repeat }) => ({ batch_id: run.id, row, repeat }));
+      const packed = severalAtOnce(refs, async (ref) => {
         const document = await readDocument(ref, store);
         const block = await packedBlock(`rollout:${document.id}`, document);
         return { id: document.id, facts: document.facts, block };
@@ -72,7 +84,7 @@ export async function writeReport(
     }
     const report: ReportDocument = {
       made_at: Date.now() / 1000,
-      runs: runs.map(entryOf),
+      runs: runs.map(({ run }) => entryOf(run)),
       files: new Set(Object.values(places)).size > 1 ? places : {},
     };
     const written = await files.close([...overview, plainBlock('report', report), after].join(''));
@@ -85,40 +97,43 @@ export async function writeReport(
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
+/** A run, and which of its rollouts. */
+interface Part {
+  run: RunDocument;
+  entries: RolloutEntry[];
+}
+
 /** Each once, with the rollouts that are asked for. */
-async function runsOf(targets: readonly Target[], store: RunStore): Promise<RunDocument[]> {
-  const runs: RunDocument[] = [];
+async function runsOf(targets: readonly Target[], store: RunStore): Promise<Part[]> {
+  const runs: Part[] = [];
   for (const id of new Set(targets.map((target) => target.id))) {
-    const run = await createRunReader(store, id).document();
+    const reader = createRunReader(store, id);
+    const run = await reader.run();
     if (run === null) throw new Error(`no batch or stream ${id} in ${store.name}`);
-    runs.push(
-      partOf(
-        run,
-        targets.filter((target) => target.id === id),
-      ),
-    );
+    const own = targets.filter((target) => target.id === id);
+    runs.push(partOf({ run, entries: await allOf(reader.entries()) }, own));
   }
   return runs;
 }
 
-function partOf(run: RunDocument, targets: readonly Target[]): RunDocument {
+function partOf({ run, entries }: Part, targets: readonly Target[]): Part {
   const wanted = targets.map((target) => {
-    const rollouts = run.rollouts.filter(isIn(run, target));
+    const rollouts = entries.filter(isIn(run, target));
     const { id, steps, row, repeat } = target;
     if (rollouts.length === 0 && (steps !== null || row !== null))
       throw new Error(
-        `${id}: expected rollouts ${whatOf({ steps, row, repeat })}, got none: the store has ${run.rollouts.length} of it`,
+        `${id}: expected rollouts ${whatOf({ steps, row, repeat })}, got none: the store has ${entries.length} of it`,
       );
     return rollouts;
   });
   const some = new Set(wanted.flat());
   const steps = targets.map(({ steps }) => steps);
+  const closed_steps = run.closed_steps.filter(({ step }) =>
+    steps.some((one) => one === null || (step >= one.first && step <= one.last)),
+  );
   return {
-    ...run,
-    closed_steps: run.closed_steps.filter(({ step }) =>
-      steps.some((one) => one === null || (step >= one.first && step <= one.last)),
-    ),
-    rollouts: run.rollouts.filter((rollout) => some.has(rollout)),
+    run: { ...run, begun: some.size, closed_steps },
+    entries: entries.filter((entry) => some.has(entry)).sort(inOrder),
   };
 }
 

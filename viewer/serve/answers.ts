@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { SERVED_POLICY } from '../shell.js';
 
@@ -71,16 +72,11 @@ export function beginEvents({ response, is_head }: Answering): void {
   else response.flushHeaders();
 }
 
-/** A browser asks again where a connection ends, so it stays when nothing more will come. */
+/** A browser asks again where a connection ends, so the page ends it, when it is told that nothing more will come. */
 export const sendEvent = ({ response }: Answering, fields: string): boolean =>
   response.write(`${fields}\n\n`);
 
-const drained = ({ response, signal }: Answering): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) {
-      resolve();
-      return;
-    }
-    response.once('drain', resolve);
-    response.once('close', resolve);
-  });
+/** Or nobody listens any more. */
+const drained = async ({ response, signal }: Answering): Promise<void> => {
+  await once(response, 'drain', { signal }).catch(() => undefined);
+};

@@ -2,6 +2,8 @@ import { follow, SELDOM } from '../../src/client/follow.js';
 import { placeText } from '../../src/client/show/entry.js';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import { BATCH_ID, rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
+import { allOf, inLists } from '../../src/platform/waits/several-at-once.js';
+import type { RolloutEntry, RunDocument } from '../documents.js';
 import { readDocument } from '../read/rollout.js';
 import type { RunReader, RunStore } from '../read/runs.js';
 import { createRunReader, listRuns } from '../read/runs.js';
@@ -78,8 +80,9 @@ async function answerRun(
   const reader = readerOf(id);
   const which = [what, ...of].join('/');
   if (which === 'runs')
-    answerJson(to, await recent(`run ${id}`, async () => JSON.stringify(await reader.document())));
-  else if (which === 'runs/facts') await answerLines(to, reader.facts());
+    answerJson(to, await recent(`run ${id}`, async () => JSON.stringify(await reader.run())));
+  else if (which === 'runs/rollouts') await answerLines(to, inLists(reader.entries()));
+  else if (which === 'runs/facts') await answerLines(to, inLists(reader.facts()));
   else if (which === 'runs/follow') await followRun({ id, reader }, { to, ...given });
   else if (which === 'search') await answerLines(to, reader.search(words.slice(0, MOST_WORDS)));
   else notFound(to);
@@ -90,31 +93,49 @@ async function followRun(
   { id, reader }: { id: string; reader: RunReader },
   { to, recent, seldom }: To,
 ): Promise<void> {
+  const wholeRun = () => seldom(`whole ${id}`, reader.run);
   const look = () =>
     recent(`list ${id}`, async () => {
-      const run = await seldom(`whole ${id}`, reader.run);
-      const entries = await reader.entries();
-      const texts = new Map(entries.map((entry) => [placeText(entry), JSON.stringify(entry)]));
+      const run = await wholeRun();
+      const entries = await allOf(reader.entries());
       const is_over = run?.is_closed === true && entries.every(({ ended }) => ended !== null);
-      return { run: JSON.stringify(run), texts, is_over };
+      return { run, entries, is_over };
     });
   const sent = new Map<string, string>();
   const news = (key: string, text: string): boolean =>
     sent.get(key) !== text && Boolean(sent.set(key, text));
+  const sendRun = (run: RunDocument | null): void => {
+    const text = JSON.stringify(run);
+    if (news('run', text)) sendEvent(to, `event: run\ndata: ${text}`);
+  };
+  const sendEntries = (entries: readonly RolloutEntry[]): void => {
+    const changed = entries
+      .map((entry) => ({ key: placeText(entry), text: JSON.stringify(entry) }))
+      .filter(({ key, text }) => news(key, text));
+    if (changed.length > 0) sendEvent(to, `data: [${changed.map(({ text }) => text).join(',')}]`);
+  };
   beginEvents(to);
-  await follow({
+  if (to.is_head) return;
+  sendRun(await wholeRun());
+  for await (const entries of inLists(reader.entries())) {
+    if (to.signal.aborted) return;
+    sendEntries(entries);
+  }
+  const is_over = await follow({
     look,
-    draw: ({ run, texts, is_over }) => {
+    draw: ({ run, entries, is_over }) => {
       if (to.response.writableNeedDrain) return false;
-      if (news('run', run)) sendEvent(to, `event: run\ndata: ${run}`);
-      const changed = [...texts].filter(([key, text]) => news(key, text)).map(([, text]) => text);
-      if (changed.length > 0) sendEvent(to, `data: [${changed.join(',')}]`);
+      sendRun(run);
+      sendEntries(entries);
       return is_over;
     },
     signal: to.signal,
     ...SELDOM,
   });
+  if (is_over) sendEvent(to, OVER);
 }
+
+const OVER = 'event: over\ndata: null';
 
 async function answerRollout(
   { id, of: [place = '', ...more] }: { id: string; of: readonly string[] },
@@ -160,7 +181,7 @@ const sizeOf = (
 async function followRollout(ref: RolloutRef, { to, ...given }: To): Promise<void> {
   let known = -1;
   beginEvents(to);
-  await follow({
+  const is_over = await follow({
     look: async (): Promise<Now | null> =>
       (await sizeOf(ref, given)) === known ? null : await readNow(ref, given),
     draw: (now) => {
@@ -172,4 +193,5 @@ async function followRollout(ref: RolloutRef, { to, ...given }: To): Promise<voi
     signal: to.signal,
     ...SELDOM,
   });
+  if (is_over) sendEvent(to, OVER);
 }

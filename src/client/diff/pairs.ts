@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { meaningOfJson } from '../../platform/json/meaning.js';
+import { inOrder } from '../show/entry.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 
 /** Rollouts of two batches, paired by the content of their sample and by repeat. */
@@ -40,7 +41,7 @@ async function rolloutsOf(batch_id: string, store: PairedStore): Promise<Map<str
     samples.set(row, `${digest}.${times}`);
   }
   const places = await store.listJournals(batch_id);
-  places.sort((one, other) => one.row - other.row || one.repeat - other.repeat);
+  places.sort(inOrder);
   return new Map(
     places.map(({ row, repeat }) => [
       `${samples.get(row) ?? ''}-${repeat}`,

@@ -45,6 +45,8 @@ export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean =>
 export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
   entry.ended !== null && !isValid(entry);
 
+export const inOrder = (a: Place, b: Place): number => a.row - b.row || a.repeat - b.repeat;
+
 export const placeText = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 
 /** What its journal says. */

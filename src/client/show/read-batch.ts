@@ -1,10 +1,13 @@
+import type { RolloutRef } from '../../model/batch-request.js';
 import { lastGlanceOf } from '../../model/journal/last-glance.js';
 import { lastWordsOf } from '../../model/journal/last-words.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { allOf, severalAtOnce } from '../../platform/waits/several-at-once.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Entry, Place, Read } from './entry.js';
-import { entryOf, placeText } from './entry.js';
+import { entryOf, inOrder } from './entry.js';
 import type { Happening } from './history.js';
 import { createHistory } from './history.js';
 
@@ -28,59 +31,68 @@ export interface Rollout extends Place {
   happenings: Happening[];
 }
 
-/** Concurrent folds: several for a store behind a network, one for files. */
-const AT_ONCE = 8;
+/** What was read of each journal, until it grows: lines that arrive during the reading show as growth. */
+export function rememberedBySize<T>(
+  store: Pick<ShowStore, 'journalSize'>,
+  read: (ref: RolloutRef) => Promise<T>,
+): { read: (ref: RolloutRef) => Promise<T>; keepOnly: (refs: readonly RolloutRef[]) => void } {
+  const known = new Map<string, { size: number; value: Promise<T> }>();
+  return {
+    read: async (ref) => {
+      const key = rolloutId(ref);
+      const size = await store.journalSize(ref);
+      const before = known.get(key);
+      if (before?.size === size) return await before.value;
+      const value = read(ref);
+      known.set(key, { size, value });
+      value.catch(() => known.delete(key));
+      return await value;
+    },
+    /** A stream's journals go, and whoever follows it stays for weeks. */
+    keepOnly: (refs) => {
+      const keys = new Set(refs.map(rolloutId));
+      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
+    },
+  };
+}
+
+/** Rollouts of a batch, by default all. */
+interface Of {
+  row?: number;
+}
+
+interface BatchReader {
+  requested: () => Promise<number | null>;
+  /** As they come. */
+  each: (of?: Of) => AsyncGenerator<Entry>;
+  /** In the order of rows. */
+  entries: (of?: Of) => Promise<Entry[]>;
+}
 
 /** Reads the journals of a batch, and again only those that have grown. */
-export function createBatchReader(
-  store: ShowStore,
-  batch_id: string,
-): { requested: () => Promise<number | null>; entries: (of?: Of) => Promise<Entry[]> } {
-  const known = new Map<string, { size: number; read: Read }>();
-  const read = async (place: Place): Promise<Read> => {
-    const key = placeText(place);
-    const ref = { batch_id, ...place };
-    const before = known.get(key);
-    const size = await store.journalSize(ref);
-    if (before?.size === size) return before.read;
-    const read = await readLast(ref, store);
-    // Lines that arrive during the reading show as growth.
-    known.set(key, { size, read });
-    return read;
+export function createBatchReader(store: ShowStore, batch_id: string): BatchReader {
+  const { read, keepOnly } = rememberedBySize(store, (ref) => readLast(ref, store));
+  const each: BatchReader['each'] = async function* ({ row } = {}) {
+    const refs = (await store.listJournals(batch_id)).map((place) => ({ batch_id, ...place }));
+    keepOnly(refs);
+    const wanted = row === undefined ? refs : refs.filter((ref) => ref.row === row);
+    // How long it has been waiting changes while its journal does not.
+    yield* severalAtOnce(wanted.sort(inOrder), async (ref) =>
+      entryOf(ref, { ...(await read(ref)), now_s: nowS() }),
+    );
   };
   return {
     requested: async () => {
       const request = await store.findRequest(batch_id);
       return request && (await store.sampleCount(batch_id)) * request.num_repeats;
     },
-    entries: async ({ row } = {}) => {
-      const listed = await store.listJournals(batch_id);
-      // A stream's journals go, and whoever follows it stays for weeks.
-      const keys = new Set(listed.map(placeText));
-      for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
-      const places = row === undefined ? listed : listed.filter((place) => place.row === row);
-      places.sort((a, b) => a.row - b.row || a.repeat - b.repeat);
-      const entries: Entry[] = [];
-      const lanes = Array.from({ length: AT_ONCE }, async (_, lane) => {
-        for (let at = lane; at < places.length; at += AT_ONCE) {
-          const place = places[at];
-          if (place === undefined) continue;
-          // How long it has been waiting changes while its journal does not.
-          entries[at] = entryOf(place, { ...(await read(place)), now_s: nowS() });
-        }
-      });
-      await Promise.all(lanes);
-      return entries;
-    },
+    each,
+    entries: async (of) => (await allOf(each(of))).sort(inOrder),
   };
 }
 
-interface Of {
-  row?: number;
-}
-
 /** The last lines have all that a list needs. Only unusual journals are folded. */
-async function readLast(ref: Place & { batch_id: string }, store: ShowStore): Promise<Read> {
+async function readLast(ref: RolloutRef, store: ShowStore): Promise<Read> {
   const found = await store.findEndOrLastLines(ref);
   if (!Array.isArray(found))
     return { glance: found.glance, end: found, last_at: null, standing: null };
@@ -90,7 +102,7 @@ async function readLast(ref: Place & { batch_id: string }, store: ShowStore): Pr
 
 /** Every line of its journal; empty for a rollout without a journal. */
 export async function readRollout(
-  ref: Place & { batch_id: string },
+  ref: RolloutRef,
   store: Pick<ShowStore, 'readTrajectory'>,
 ): Promise<Rollout> {
   const { trajectory, happenings, read } = await readWhole(ref, store);
@@ -98,7 +110,7 @@ export async function readRollout(
 }
 
 async function readWhole(
-  ref: Place & { batch_id: string },
+  ref: RolloutRef,
   store: Pick<ShowStore, 'readTrajectory'>,
 ): Promise<Pick<Rollout, 'trajectory' | 'happenings'> & { read: Read }> {
   const history = createHistory();

@@ -1,7 +1,7 @@
 import type { Condition } from './conditions.js';
 import { NUMBERS } from './conditions.js';
 import type { Entry } from './entry.js';
-import { isFailed } from './entry.js';
+import { inOrder, isFailed } from './entry.js';
 
 export const SORTS = ['reward', 'tokens', 'length', 'turns', 'wall'] as const;
 type Sort = (typeof SORTS)[number];
@@ -28,7 +28,7 @@ export function select(entries: readonly Entry[], selection: Selection): Entry[]
       (!worst || entry.reward !== null || isFailed(entry)) &&
       where(entry),
   );
-  chosen.sort((a, b) => a.row - b.row || a.repeat - b.repeat);
+  chosen.sort(inOrder);
   if (sort !== null) {
     const value = NUMBERS[sort.by];
     const sign = sort.smallest_first ? 1 : -1;

@@ -13,8 +13,8 @@ import {
 } from '../../../viewer/page/rows.js';
 import { madeRun } from '../made-documents.js';
 
-const { run, facts } = madeRun({ id: 'made', rows: 40, repeats: 4 });
-const rows = joined(run.rollouts, { facts, steps: [] });
+const { entries, facts } = madeRun({ id: 'made', rows: 40, repeats: 4 });
+const rows = joined(entries, { facts, steps: [] });
 const parts = partsOf(rows);
 const kept = (where: string): string[] => rows.filter(filterOf(where, parts)).map(keyOf);
 
@@ -36,7 +36,7 @@ describe('the filter of a run', () => {
   });
 
   test('of several values, one is enough for =, and != wants none of them', () => {
-    const some = joined(run.rollouts.slice(0, 1), {
+    const some = joined(entries.slice(0, 1), {
       facts: facts.slice(0, 1).map((one) => ({ ...one, tools: ['search', 'shell'] })),
       steps: [],
     });
@@ -46,7 +46,7 @@ describe('the filter of a run', () => {
   });
 
   test('before facts are there, conditions on them hold for none', () => {
-    const early = joined(run.rollouts, { facts: [], steps: [] });
+    const early = joined(entries, { facts: [], steps: [] });
     assert.equal(early.filter(filterOf('characters>=0', [])).length, 0);
   });
 
@@ -80,7 +80,7 @@ describe('the list', () => {
   });
 
   test('an entry that changed takes its place, a new one comes last', () => {
-    const [first, second] = run.rollouts;
+    const [first, second] = entries;
     assert.ok(first && second);
     const news = [
       { ...first, turns: 99 },
@@ -107,7 +107,7 @@ describe('the list', () => {
       metrics: {},
       groups: [2],
     };
-    const of = joined(run.rollouts, { facts, steps: [step] });
+    const of = joined(entries, { facts, steps: [step] });
     assert.deepEqual(
       of.filter(filterOf('step=7', [])).map(({ row }) => row),
       [2, 2, 2, 2],

@@ -8,7 +8,7 @@ import { breakdown, histogram, partSums } from '../../../viewer/page/sums.js';
 import { chance, madeRun } from '../made-documents.js';
 
 const made = madeRun({ id: 'made', rows: 128, repeats: 8 });
-const rows = joined(made.run.rollouts, { facts: made.facts, steps: [] });
+const rows = joined(made.entries, { facts: made.facts, steps: [] });
 
 describe('sums of rollouts', () => {
   test('each value has a line, and a rollout with two counts in both', () => {
@@ -162,11 +162,11 @@ describe('what is worth a look', () => {
 
 describe('two runs beside each other', () => {
   test('pairs are by sample and repeat, and a missing side has no change', () => {
-    const other = made.run.rollouts
+    const other = made.entries
       .slice(1)
       .map((entry) => ({ ...entry, reward: entry.reward === null ? null : entry.reward + 1 }));
-    const pairs = pairsOf(made.run.rollouts, other);
-    assert.equal(pairs.length, made.run.rollouts.length);
+    const pairs = pairsOf(made.entries, other);
+    assert.equal(pairs.length, made.entries.length);
     const { up, down, same, lonely, mean_change } = tallyOf(pairs);
     const failed = other.filter(({ reward }) => reward === null).length;
     assert.deepEqual(
