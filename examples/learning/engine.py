@@ -48,6 +48,8 @@ class Request:
     stop: List[str]
     likeliest: int
     """How many ids to report per position."""
+    adapter: Optional[str] = None
+    """By which it is sampled; None: by the weights alone."""
 
 
 Emit = Callable[[List[Token], Optional[str], Optional[str]], bool]
@@ -80,6 +82,8 @@ class Sequence:
 
 class Engine:
     """All methods may be called from any thread."""
+
+    takes_adapters = False
 
     def __init__(self, weights: Weights, *, log: Path, tick_s: float) -> None:
         self._weights, self._version = weights, "base"
@@ -127,14 +131,27 @@ class Engine:
         logprobs = next_logprobs(self._weights, windows, temperatures)
         self._pass_on(running, logprobs, draw(logprobs, np.array([one.random.random() for one in running])))
 
-    def _pass_on(self, running: List[Sequence], logprobs: np.ndarray, drawn: np.ndarray) -> None:
-        """Logs what was drawn for each one, and then says it."""
+    @property
+    def adapters(self) -> List[str]:
+        """Those that it has loaded."""
+        return []
+
+    def load_adapter(self, name: str, path: str) -> None:
+        """Beside the weights: nothing stops. Raises ``OSError`` and ``ValueError``."""
+        raise ValueError("this engine takes no adapters")
+
+    def unload_adapter(self, name: str) -> None:
+        """Raises ``KeyError`` for one that it does not have."""
+        raise KeyError(name)
+
+    def _pass_on(self, running: List[Sequence], logprobs: np.ndarray, drawn: np.ndarray, version: Optional[str] = None) -> None:
+        """Logs what was drawn for each one, and then says it. version: None: that of the weights."""
         tokens = [
             Token(int(token), float(logprobs[row, token]), likeliest(logprobs[row], one.request.likeliest))
             for row, (one, token) in enumerate(zip(running, drawn))
         ]
         told = [[one.name, token.id, token.logprob] for one, token in zip(running, tokens)]
-        append(self._log, {"version": self._version, "tokens": told})
+        append(self._log, {"version": version or self._version, "tokens": told})
         for one, token in zip(running, tokens):
             self._take(one, token)
         self._changed.notify_all()
@@ -243,7 +260,7 @@ class Engine:
     def label(self, label: str) -> None:
         self._label = label
 
-    def prompt_logprobs(self, ids: List[int]) -> List[float]:
+    def prompt_logprobs(self, ids: List[int], adapter: Optional[str] = None) -> List[float]:
         """Logprobs of all ids except the first."""
         self._needs("weights", "kv_cache")
         return logprobs_of(policy, self._weights, ids)

@@ -104,6 +104,7 @@ def request_of(body: Body, id: str) -> Request:
         seed=seed,
         stop=stop,
         likeliest=likeliest or 0,
+        adapter=body["model"] if body.get("model") not in (None, MODEL) else None,
     )
 
 
@@ -185,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         route = ROUTES.get(url.path)
         try:
-            if route is None:
+            if route is None or (url.path in ADAPTERS and not self.engine.takes_adapters):
                 raise Refused("Not Found", 404)
             if method != route[0]:
                 raise Refused("Method Not Allowed", 405)
@@ -209,6 +210,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def complete(self, body: Body) -> Optional[Body]:
         request = request_of(body, self.headers.get("x-request-id") or uuid.uuid4().hex)
+        if request.adapter is not None and request.adapter not in self.engine.adapters:
+            raise Refused(f"The model `{request.adapter}` does not exist.", 404)
         if request.max_tokens < 1:
             raise Refused(f"max_tokens must be at least 1, got {request.max_tokens}")
         choice = Choice(request, body)
@@ -224,7 +227,7 @@ class Handler(BaseHTTPRequestHandler):
 
         self.engine.submit(request, collect).done.wait()
         asked = body.get("prompt_logprobs") is not None
-        return choice.whole(reasons[-1], self.engine.prompt_logprobs(request.prompt) if asked else None)
+        return choice.whole(reasons[-1], self.engine.prompt_logprobs(request.prompt, request.adapter) if asked else None)
 
     def _stream(self, request: Request, choice: Choice) -> None:
         self.send_response(200)
@@ -306,6 +309,24 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(str(error), 500) from error
         return {"message": "done"}
 
+    def models(self, _: Body) -> Body:
+        served = [(MODEL, None), *((name, MODEL) for name in self.engine.adapters)]
+        return {"object": "list", "data": [{"id": id, "object": "model", "parent": parent, "max_model_len": LONGEST} for id, parent in served]}
+
+    def load_adapter(self, body: Body) -> Body:
+        try:
+            self.engine.load_adapter(body["lora_name"], body["lora_path"])
+        except (OSError, ValueError, KeyError) as error:
+            raise Refused(f"Call to add_lora method failed: {error!r}", 500) from error
+        return {"message": f"Success: LoRA adapter '{body['lora_name']}' added successfully."}
+
+    def unload_adapter(self, body: Body) -> Body:
+        try:
+            self.engine.unload_adapter(body["lora_name"])
+        except KeyError as error:
+            raise Refused(f"The lora adapter '{body['lora_name']}' cannot be found.", 404) from error
+        return {"message": f"Success: LoRA adapter '{body['lora_name']}' removed successfully."}
+
     def tokenize(self, body: Body) -> Body:
         if not isinstance(body.get("prompt"), str):
             raise Refused("prompt: expected a text; this engine has no chat template")
@@ -314,11 +335,16 @@ class Handler(BaseHTTPRequestHandler):
         return {"count": len(tokens), "max_model_len": LONGEST, "tokens": tokens, "token_strs": None}
 
 
+ADAPTERS = ("/v1/load_lora_adapter", "/v1/unload_lora_adapter")
+"""Routes of engines that take some."""
+
 Answer = Callable[[Handler, Body], Optional[Body]]
 ROUTES: Dict[str, tuple[str, Answer]] = {
     "/health": ("GET", lambda *_: {}),
     "/version": ("GET", lambda *_: {"version": "0.32.0+example"}),
-    "/v1/models": ("GET", lambda *_: {"object": "list", "data": [{"id": MODEL, "object": "model", "max_model_len": LONGEST}]}),
+    "/v1/models": ("GET", Handler.models),
+    "/v1/load_lora_adapter": ("POST", Handler.load_adapter),
+    "/v1/unload_lora_adapter": ("POST", Handler.unload_adapter),
     "/v1/completions": ("POST", Handler.complete),
     "/tokenize": ("POST", Handler.tokenize),
     "/detokenize": ("POST", lambda _, body: {"prompt": decode(body["tokens"])}),

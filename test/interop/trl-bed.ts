@@ -44,6 +44,8 @@ export interface TrlBed {
   sampled: () => { request: string; id: number }[];
   /** Folders of weights that it has loaded. */
   loads: () => string[];
+  /** By which mode it was paused, each time. */
+  pauses: () => string[];
   run: (script: string, args: string[]) => Program;
   /** Python itself. */
   python: (args: string[]) => Program;
@@ -63,6 +65,7 @@ interface LogLine {
   request?: string;
   tokens?: [sequence: string, id: number, logprob: number][];
   loaded?: string;
+  paused?: string;
 }
 
 export interface TrlBedOptions {
@@ -72,12 +75,14 @@ export interface TrlBedOptions {
   executable?: string;
   /** The engine is none of temporal.yaml: the trainer joins it. */
   joins?: boolean;
+  /** Of the adapters that the engine loads; 0: it loads none. */
+  most_rank?: number;
   env?: Record<string, string>;
 }
 
 export async function startTrlBed(
   name: string,
-  { tick_s, executable = PYTHON, joins = false, env = {} }: TrlBedOptions,
+  { tick_s, executable = PYTHON, joins = false, most_rank = 0, env = {} }: TrlBedOptions,
 ): Promise<TrlBed> {
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
@@ -129,6 +134,8 @@ export async function startTrlBed(
       String(tick_s),
       '--port',
       port,
+      '--max-lora-rank',
+      String(most_rank),
     ]);
   const startWorker = (name: string): Promise<WorkerProcess> =>
     bed.startWorker({
@@ -166,6 +173,7 @@ export async function startTrlBed(
     url,
     sampled: () => sampledOf(lines()),
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
+    pauses: () => lines().flatMap(({ paused }) => (paused === undefined ? [] : [paused])),
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
     python,
     restartEngine: async () => {

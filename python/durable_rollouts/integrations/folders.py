@@ -6,15 +6,22 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Callable, List, Mapping, Type, TypeVar
+from typing import Any, Callable, List, Literal, Mapping, Type, TypeVar, Union
 
 from ..answers import PolicyRecord, PublishResult
+from ..collective import RESTART
 from ..connection import log
 from ..faults import NotFound, PolicyUpdateFailed
 from ..holding import is_refused
+from ..requests import Adapter
 from ..sync import Policy
 
+Kind = Literal["checkpoint", "lora"]
+
 T = TypeVar("T")
+
+STAYS = (" lacks ", "too few places", "add_lora method failed", RESTART)
+"""In what an update says where waiting mends nothing: how an engine was started, an adapter that it does not take, this process."""
 
 KEPT = 2
 """Folders of weights that stay: a replica that was away loads the newest."""
@@ -39,7 +46,7 @@ def numbers_of(record: PolicyRecord) -> List[int]:
 
 
 def put_and_publish(
-    policy: Policy, version: int, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any]
+    policy: Policy, version: int, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any], kind: Kind = "checkpoint"
 ) -> PublishResult:
     """Weights that ``save`` puts into a folder of their own, which has its name once it is whole."""
     path, unfinished = folder / str(version), folder / f".{version}.{os.getpid()}"
@@ -48,17 +55,18 @@ def put_and_publish(
     unfinished.mkdir(parents=True)
     save(unfinished)
     unfinished.rename(path)
-    result = publish(policy, version, str(path), options=options)
+    result = publish(policy, version, str(path) if kind == "checkpoint" else {"kind": "lora", "path": str(path)}, options=options)
+    last = version - KEPT if kind == "checkpoint" else max((int(Path(one).name) for one in result.get("may_delete", []) if Path(one).parent == folder), default=-1)
     for older in folder.iterdir():
-        if older.name.isdigit() and int(older.name) <= version - KEPT:
+        if older.name.isdigit() and int(older.name) <= last:
             shutil.rmtree(older, ignore_errors=True)
     return result
 
 
-def publish(policy: Policy, version: int, path: str, *, options: Mapping[str, Any]) -> PublishResult:
+def publish(policy: Policy, version: int, weights: Union[str, Adapter], *, options: Mapping[str, Any]) -> PublishResult:
     """As ``Policy.publish``, which is safe to repeat: a trainer does not die with its engines. Raises what it raises at last,
     and where another trainer holds the service, at once."""
-    ask: Callable[[], PublishResult] = lambda: policy.publish(version, path, **options)  # noqa: E731
+    ask: Callable[[], PublishResult] = lambda: policy.publish(version, weights, **options)  # noqa: E731
     return in_time(ask, PolicyUpdateFailed, f"version {version} is not published yet")
 
 
@@ -74,12 +82,17 @@ def in_time(ask: Callable[[], T], away: Type[Exception], what: str) -> T:
         try:
             return ask()
         except away as error:
-            if time.monotonic() >= until or (isinstance(error, PolicyUpdateFailed) and is_refused(error)):
+            if time.monotonic() >= until or (isinstance(error, PolicyUpdateFailed) and (is_refused(error) or any(one in str(error) for one in STAYS))):
                 raise
             if str(error) != said:
                 said = str(error)
                 log.warning("%s, tried again for %.0f s: %s", what, until - time.monotonic(), said)
             time.sleep(RETRY_S)
+
+
+def lacks_adapters(error: PolicyUpdateFailed) -> bool:
+    """Whether an engine was started without routes for them."""
+    return " lacks " in str(error) and "lora_adapter" in str(error)
 
 
 def published_of(

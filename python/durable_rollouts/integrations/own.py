@@ -15,7 +15,7 @@ from ..loop import run as _run
 from ..results import Row
 from ..sync import Policy
 from ..trajectories import trajectories
-from .folders import answered, in_time, next_version, numbers_of, put_and_publish
+from .folders import Kind, answered, in_time, next_version, numbers_of, put_and_publish
 
 
 HOLD_S = 300
@@ -101,10 +101,10 @@ class Own:
         """The options of ``Policy.publish`` and ``transfer``."""
         return {"holder": self._labels.run, **({"take_over": True} if self._take_over else {})}
 
-    def put(self, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any]) -> int:
+    def put(self, save: Callable[[Path], Any], *, folder: Path, options: Mapping[str, Any], kind: Kind = "checkpoint") -> int:
         """Publishes what ``save`` puts into a folder, under the next number, which it returns."""
         version = next_version(self._policy)
-        put_and_publish(self._policy, version, save, folder=folder, options={**options, **self.options})
+        put_and_publish(self._policy, version, save, folder=folder, options={**options, **self.options}, kind=kind)
         self.published()
         return version
 
@@ -131,6 +131,11 @@ class Own:
         found = self._labels.foreign(rows)
         if found is not None:
             raise ForeignWeights(found)
+
+    def record(self) -> Optional[PolicyRecord]:
+        """None: nothing was published yet."""
+        status = self._status()
+        return None if status is None else status["record"]
 
     def _known(self) -> PolicyRecord:
         record = answered(self._policy.status)["record"]

@@ -5,7 +5,8 @@
 FOLDER/steps.jsonl: with which step the training begins; of each call of the rollout function its columns, and how far the ratios of the trained tokens are from 1;
 then what the tensors have for which the trainer computes its loss.
 FOLDER/grads-STEP.pt: the gradients. ``--hand``: the rows that another run has played are fed by hand, without this package's
-integration. ``--longest``: TRL's ``max_completion_length``. The training continues from its last checkpoint.
+integration. ``--longest``: TRL's ``max_completion_length``. ``--rank``: of an adapter, which alone is trained. ``--send``: weights
+are sent, as arrays over HTTP. The training continues from its last checkpoint.
 """
 
 import argparse
@@ -13,13 +14,16 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import torch
 from datasets import Dataset
 from durable_rollouts import Client
 from durable_rollouts import open as open_store
 from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
+from peft import LoraConfig
 from qwen import tokenizer
 from task import samples
+from trainer import packed
 from transformers import AutoModelForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -34,11 +38,29 @@ def dataset(prompts):
     )
 
 
+def rank():
+    return int(os.environ.get("RANK", "0"))
+
+
+def world_size():
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def line(folder, **what):
-    with open(folder / "steps.jsonl", "a") as file:
+    with open(folder / (f"steps-{rank()}.jsonl" if rank() > 0 else "steps.jsonl"), "a") as file:
         file.write(json.dumps(what) + "\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def send(engines, tensors):
+    """As arrays, which the engine of the example takes."""
+    client = engines.client()
+    client.start_weight_update()
+    for name, one in tensors:
+        client.update_weights({"names": [name], "npz": packed({name: one.full_tensor().cpu().numpy()})})
+    client.update_weights({"npz": packed({"version": np.array(engines.version)})})
+    client.finish_weight_update()
 
 
 def by_hand(store, ids):
@@ -98,9 +120,11 @@ class Grads(TrainerCallback):
         self.folder = folder
 
     def on_train_begin(self, args, state, control, **_):
-        line(self.folder, begins=state.global_step)
+        line(self.folder, begins=state.global_step, pid=os.getpid())
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **_):
+        if world_size() > 1:
+            return
         grads = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
         torch.save(grads, self.folder / f"grads-{state.global_step}.pt")
 
@@ -112,7 +136,8 @@ def main():
     parser.add_argument("--run", required=True)
     parser.add_argument("--hand", type=Path)
     parser.add_argument("--take-over", action="store_true")
-    for name, default in (("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12), ("--save", 1), ("--longest", 256)):
+    parser.add_argument("--send", action="store_true")
+    for name, default in (("--rank", 0), ("--steps", 3), ("--rollouts", 2 * REPEATS), ("--prompts", 6), ("--tokens", 12), ("--save", 1), ("--longest", 256)):
         parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
@@ -129,7 +154,8 @@ def main():
             max_seq_len=200,
             max_rollout_turns=4,
         )
-        callbacks.append(Publish(rollouts, client.policy(), args.folder / "weights", take_over=args.take_over))
+        way = {"send": send} if args.send else {"folder": args.folder / "weights"}
+        callbacks.append(Publish(rollouts, client.policy(), **way, take_over=args.take_over))
 
     def rollout_func(prompts, trainer):
         step = trainer.state.global_step
@@ -152,13 +178,14 @@ def main():
         rollout_func=rollout_func,
         train_dataset=data,
         callbacks=callbacks,
+        peft_config=LoraConfig(r=args.rank, lora_alpha=2 * args.rank, target_modules="all-linear") if args.rank > 0 else None,
         args=GRPOConfig(
             output_dir=str(args.folder / "checkpoints"),
             use_vllm=False,
             use_cpu=True,
             bf16=False,
             num_generations=REPEATS,
-            per_device_train_batch_size=args.rollouts,
+            per_device_train_batch_size=args.rollouts // world_size(),
             gradient_accumulation_steps=1,
             max_completion_length=args.longest,
             max_steps=args.steps,

@@ -7,12 +7,13 @@ import unittest
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "durable_rollouts" / "integrations"
-SHARED = ("folders.py", "own.py", "replays.py", "sampling.py", "trl/rows.py", "trl/course.py")
-"""Weights in folders, whose they are, what is replayed, the distribution of rows, what both of TRL's trainers need, and
-numbers of steps: of no one adapter.
+SHARED = ("folders.py", "own.py", "replays.py", "sampling.py", "trl/rows.py", "trl/course.py", "trl/ranks.py", "trl/tensors.py")
+"""Weights in folders, whose they are, what is replayed, the distribution of rows, what both of TRL's trainers need, numbers
+of steps, what ranks do together, and tensors that they hold in parts: of no one adapter.
 """
 ADAPTERS = {
     "TRL GRPOTrainer": ("trl/rollouts.py", "trl/publish.py", "trl/checkpoints.py", "trl/__init__.py"),
+    "TRL GRPOTrainer's weights": ("trl/lora.py", "trl/files.py", "trl/sending.py"),
     "TRL AsyncGRPOTrainer": ("trl/worker.py", "trl/samples.py", "trl/transfer.py", "trl/asynchronous.py"),
     "prime-rl": ("prime_rl/__init__.py", "prime_rl/__main__.py", "prime_rl/samples.py", "prime_rl/settings.py"),
     "verl": ("verl/__init__.py", "verl/agent_loop.py", "verl/numbers.py", "verl/trainer.py"),
@@ -24,7 +25,7 @@ RENDERS = ("tokenizer", "tokenize", "apply_chat_template", "detokenize", "batch_
 CUTS = {
     "hashlib.sha256(compact(_without_none(plain(prompt, of=PROMPT, fault=InvalidBatchRequest)))).hexdigest()[:16]",
     "hashlib.sha256(compact([sample, sampling])).hexdigest()[:16]",
-    "_of_all_ranks(hashes, accelerator)[:accelerator.process_index * len(hashes)]",
+    "of_all_ranks(hashes, accelerator)[:accelerator.process_index * len(hashes)]",
     "row['message_log'][:1]",
 }
 """All slices with an end: names of rollouts, those of earlier ranks, and the prompt's message. None is of ids."""

@@ -22,8 +22,9 @@ from ...shapes import Shape
 from ...starting import check_id
 from ...sync import Client
 from ..replays import say_ended
-from ..sampling import check_rows, check_sampling
-from .rows import columns_of
+from ..sampling import check_sampling
+from .ranks import of_all_ranks, of_earlier_ranks
+from .rows import check, columns_of
 
 PROMPT = "prompt"
 
@@ -120,9 +121,7 @@ class Rollouts:
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
         rows = _run(self._play([self._samples.of(prompt) for prompt in prompts], ids))
-        check_rows(rows, trainer.args.temperature)
-        if self.weights is not None:
-            self.weights.check(rows)
+        check(rows, temperature=trainer.args.temperature, own=self.weights)
         if trainer.model.training and trainer.state.is_world_process_zero:
             self._on_rows(rows, self._step)
         return columns_of(rows)
@@ -140,7 +139,7 @@ class Rollouts:
         place = f"{self.run}:{kind}{self._step}.{self._asked[kind]}"
         self._asked[kind] += 1
         hashes = [hash_of(prompt) for prompt in prompts]
-        before = _of_earlier_ranks(hashes, trainer.accelerator)
+        before = of_earlier_ranks(hashes, trainer.accelerator)
         ids: List[str] = []
         for one in hashes:
             ids.append(f"{place}:{one}-{before[one]}")
@@ -156,7 +155,7 @@ class Rollouts:
             return
         has_ended = _run(self._have_ended(ids))
         ranks = trainer.accelerator
-        if not all(_of_all_ranks([has_ended], ranks)):
+        if not all(of_all_ranks([has_ended], ranks)):
             weights.bring(trainer)
             ranks.wait_for_everyone()
 
@@ -172,20 +171,6 @@ class Rollouts:
             for one in playing:
                 one.cancel()
             await asyncio.gather(*playing, return_exceptions=True)
-
-
-def _of_earlier_ranks(hashes: List[str], accelerator: Any) -> Counter[str]:
-    """How often they have each prompt: a group may be on several ranks."""
-    return Counter(_of_all_ranks(hashes, accelerator)[: accelerator.process_index * len(hashes)])
-
-
-def _of_all_ranks(objects: List[Any], accelerator: Any) -> List[Any]:
-    """In the order of the ranks."""
-    if accelerator.num_processes == 1:
-        return objects
-    from accelerate.utils import gather_object
-
-    return list(gather_object(objects))
 
 
 def check_settings(args: Any) -> None:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Optional, Protocol
 
 import numpy as np
 
 from ...arrays import played_of, warn_of
 from ...results import Row
 from ...trajectories import Trajectory, trajectory_of
+from ..sampling import check_rows
+
+
+class Owner(Protocol):
+    """Of versions of weights: ``Own``, or who has one."""
+
+    def check(self, rows: List[Row]) -> None: ...
+
+
+def check(rows: List[Row], *, temperature: float, own: Optional[Owner]) -> None:
+    """Raises ``ValueError`` for rows of another distribution than the loss has, and ``ForeignWeights``."""
+    check_rows(rows, temperature)
+    if own is not None:
+        own.check(rows)
 
 
 def columns_of(rows: Iterable[Row]) -> Dict[str, List[Any]]:

@@ -25,8 +25,9 @@ from ...sync import Client, Policy
 from ..folders import answered, next_version
 from ..own import Own
 from ..replays import say_steps
-from ..sampling import check_rows, check_sampling
+from ..sampling import check_sampling
 from .course import Course
+from .rows import check
 from .samples import filler_like, samples_of
 
 
@@ -128,9 +129,7 @@ class RolloutWorker:
 
     def _samples(self, step: Step) -> List[RolloutSample]:
         rows = step.rows()
-        check_rows(rows, self._temperature)
-        if self._own is not None:
-            self._own.check(rows)
+        check(rows, temperature=self._temperature, own=self._own)
         self._on_step(step)
         if not 1 <= len(rows) <= self._rows:
             raise ValueError(f"step {step.step} of {self._id}: expected 1 to {self._rows} rollouts, got {len(rows)}")
