@@ -47,6 +47,8 @@ export interface TrlBed {
   /** By which mode it was paused, each time. */
   pauses: () => string[];
   run: (script: string, args: string[]) => Program;
+  /** Where a script of these tests is. */
+  script: (name: string) => string;
   /** Python itself. */
   python: (args: string[]) => Program;
   /** kill -9, and another one at the same place, with the weights that it began with. */
@@ -175,6 +177,7 @@ export async function startTrlBed(
     loads: () => lines().flatMap(({ loaded }) => (loaded === undefined ? [] : [loaded])),
     pauses: () => lines().flatMap(({ paused }) => (paused === undefined ? [] : [paused])),
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
+    script: (name) => path.join(PROGRAMS, name),
     python,
     restartEngine: async () => {
       await killEngine();

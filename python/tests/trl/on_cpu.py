@@ -1,4 +1,6 @@
-"""FSDP2 on CPUs: accelerate has it for devices alone. Imported before the first ``Accelerator``."""
+"""Shards on CPUs, imported before the first ``Accelerator``. accelerate has FSDP2 for devices alone, and DeepSpeed would compile
+a collective of its own, in place of gloo's.
+"""
 
 import os
 
@@ -17,3 +19,8 @@ def made(self, *given, fsdp_plugin=None, **named):
 
 
 AcceleratorState.__init__ = made
+
+if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+    import deepspeed.comm.torch as comm
+
+    comm.build_shm_op = lambda: None

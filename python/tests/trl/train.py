@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import on_cpu  # noqa: F401
 import torch
 from datasets import Dataset
 from durable_rollouts import Client
@@ -182,7 +183,8 @@ def main():
         args=GRPOConfig(
             output_dir=str(args.folder / "checkpoints"),
             use_vllm=False,
-            use_cpu=True,
+            # DeepSpeed has CPUs as devices of its own.
+            use_cpu=os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true",
             bf16=False,
             num_generations=REPEATS,
             per_device_train_batch_size=args.rollouts // world_size(),
