@@ -10,10 +10,10 @@ const set = (setting: string): Fate => ({ setting });
 const ours = (why: string): Fate => ({ ours: why });
 const refused = (why: string): Fate => ({ refused: why });
 
-const IDS = 'the prompt is the ids of the message log, whole';
-const OUTSIDE = 'it changes what is sampled in a way that no trainer of a row computes again';
-const STATELESS = 'it counts within one answer, so an interrupted turn could not continue';
-const ONE_FORM = 'it changes the form of the answer, which this project reads in one form';
+const IDS = 'the prompt is the ids of the message log';
+const OUTSIDE = 'no trainer computes its logprobs again';
+const STATELESS = 'an interrupted turn could not continue';
+const ONE_FORM = 'it changes the form of the answer';
 
 export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   model: set('model'),
@@ -36,13 +36,13 @@ export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   prompt_logprobs: set('prompt_logprobs'),
   prompt: ours(IDS),
   n: ours('1; a sample is repeated by `num_repeats`'),
-  stream: ours('true; tokens are journalled as they come'),
-  stream_options: ours('a count in each event, which its tokens are checked against'),
+  stream: ours('true'),
+  stream_options: ours('a count in each event, against which its tokens are checked'),
   return_token_ids: ours('true'),
-  return_tokens_as_token_ids: ours('true with `top_logprobs`, whose ids have no unique texts'),
-  include_stop_str_in_output: ours('true; ids and text end at the same place'),
-  skip_special_tokens: ours('true, for the calls of an agent false; it concerns the text alone'),
-  detokenize: ours('false on `wire: generate`, which brings ids alone'),
+  return_tokens_as_token_ids: ours('true with `top_logprobs`'),
+  include_stop_str_in_output: ours('true'),
+  skip_special_tokens: ours('true, but for agents; it concerns the text alone'),
+  detokenize: ours('false on `wire: generate`'),
   cache_salt: ours('the version of the weights, once some are published'),
   request_id: ours('a header, unique for each attempt'),
   session_id: ours('a header, the id of the rollout'),
@@ -51,8 +51,8 @@ export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   logit_bias: refused(OUTSIDE),
   watermarking: refused(OUTSIDE),
   use_beam_search: refused(OUTSIDE),
-  length_penalty: refused('it is of beam search, which samples nothing'),
-  trace_decode_token_ids: refused('it makes the engine say what it did not sample'),
+  length_penalty: refused('beam search samples nothing'),
+  trace_decode_token_ids: refused('the engine would say what it did not sample'),
   vllm_xargs: refused(OUTSIDE),
   extra_args: refused(OUTSIDE),
   thinking_token_budget: refused(STATELESS),
@@ -73,14 +73,14 @@ export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   spaces_between_special_tokens: refused(ONE_FORM),
   return_token_offsets: refused(ONE_FORM),
   return_mm_kwargs: refused(ONE_FORM),
-  routed_experts_prompt_start: refused('rows have no routed experts of this wire'),
-  priority: refused('the rollouts of a service are served alike'),
+  routed_experts_prompt_start: refused('rows have no routed experts'),
+  priority: refused('rollouts are served alike'),
   user: refused('engines do nothing with it'),
   kv_transfer_params: refused('a router of the deployment sets it'),
   ec_transfer_params: refused('a router of the deployment sets it'),
   skip_clone: refused('it is internal to the engine'),
   output_text_buffer_length: refused('it is internal to the engine'),
-  skip_reading_prefix_cache: refused('the cache is kept apart for each version of the weights'),
+  skip_reading_prefix_cache: refused('`cache_salt` keeps versions apart'),
 };
 
 /** Why a setting of this name is not taken; null: it is no field of the engine, or taken under another name. */

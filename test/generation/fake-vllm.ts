@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
-import type { Delta, GenerationRequest } from '../../src/generation/generation-service.js';
+import type { ServiceOptions } from '../../src/generation/adapter.js';
+import type {
+  Delta,
+  GenerationRequest,
+  GenerationService,
+} from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { Fault, type FaultType } from '../../src/model/faults.js';
 import type { Exchange as JsonExchange } from '../servers/json-server.js';
@@ -15,8 +20,10 @@ export interface Exchange extends JsonExchange {
 type Route = (exchange: Exchange) => void | Promise<void>;
 interface Script {
   [route: `${'GET' | 'POST'} /${string}`]: Route;
+  /** Which adapter; default: vLLM's. */
+  create?: (options: ServiceOptions) => GenerationService;
   /** Options of the service, if they differ from the usual ones. */
-  options?: Partial<Parameters<typeof createVllmService>[0]>;
+  options?: Partial<ServiceOptions>;
 }
 
 /**
@@ -46,7 +53,8 @@ export async function fakeVllm(t: TestContext, script: Script) {
     },
   );
   const base_url = `${server.url}/v1`;
-  const service = createVllmService({
+  const { create = createVllmService } = script;
+  const service = create({
     base_url,
     api_key: null,
     first_token_timeout_ms: 10_000,

@@ -1,15 +1,16 @@
 import { describe, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
-import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
+import type { Kind } from '../../src/generation/adapters.js';
+import { ADAPTERS } from '../../src/generation/adapters.js';
 
-/** The real engine under test: a vLLM server named by an environment variable. */
+/** The real engine under test: a server named by an environment variable. */
 
 const BASE_URL = process.env['ROLLOUT_INTEROP_BASE_URL'];
 
 /** For the option `skip` of a test: why it cannot run, or false. */
 export const WITHOUT_ENGINE: string | false =
   BASE_URL === undefined || BASE_URL === ''
-    ? 'no engine: set ROLLOUT_INTEROP_BASE_URL to the base URL of a vLLM, such as http://127.0.0.1:8000/v1 (test/interop/README.md)'
+    ? 'no engine: set ROLLOUT_INTEROP_BASE_URL to the base URL of an engine, such as http://127.0.0.1:8000/v1 (test/interop/README.md)'
     : false;
 
 const START = process.env['ROLLOUT_INTEROP_START'];
@@ -43,12 +44,27 @@ export function suite(
   else test(name, { skip });
 }
 
-export const openEngine = (base_url = baseUrl()): GenerationService =>
-  createVllmService({
+/** What it is; default: vLLM. */
+export const KIND = (process.env['ROLLOUT_INTEROP_KIND'] ?? 'vllm') as Kind;
+
+export const WITHOUT_VLLM = KIND === 'vllm' ? WITHOUT_ENGINE : 'the engine is no vLLM';
+export const WITHOUT_SGLANG =
+  KIND === 'sglang' ? WITHOUT_ENGINE : 'the engine is no SGLang (ROLLOUT_INTEROP_KIND)';
+
+/** Its wires, by the setting `wire`. */
+export const WIRES =
+  KIND === 'vllm' ? (['completions', 'generate'] as const) : (['completions'] as const);
+
+export const openEngine = (
+  base_url = baseUrl(),
+  wire: (typeof WIRES)[number] = 'completions',
+): GenerationService =>
+  ADAPTERS[KIND].service({
     base_url,
     api_key: null,
     first_token_timeout_ms: 120_000,
     idle_timeout_ms: 60_000,
+    wire,
   });
 
 /** The first served name. */

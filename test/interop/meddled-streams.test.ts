@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
-import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { meddledTurn } from '../fakes/meddled-turn.js';
 import { startMeddlingProxy, type MeddlingProxy } from '../servers/meddling-proxy.js';
-import { baseUrl, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
+import { baseUrl, KIND, openEngine, servedModel, suite, WIRES, WITHOUT_ENGINE } from './engine.js';
 import { LOGPROB_TOLERANCE, promptOf } from './play.js';
 
 const TOKENS = 100;
@@ -14,31 +13,23 @@ suite('a turn of a real engine whose events a proxy repeats, loses or delays', {
   timeout: 600_000,
   tests: () => {
     let proxy: MeddlingProxy;
-    let services: Record<'completions' | 'generate', GenerationService>;
+    const services = new Map<string, GenerationService>();
     let model: string;
 
     before(async () => {
       proxy = await startMeddlingProxy(baseUrl());
-      const open = (wire: 'completions' | 'generate'): GenerationService =>
-        createVllmService({
-          base_url: proxy.base_url,
-          api_key: null,
-          first_token_timeout_ms: 120_000,
-          idle_timeout_ms: 60_000,
-          wire,
-        });
-      services = { completions: open('completions'), generate: open('generate') };
-      model = await servedModel(services.completions);
+      for (const wire of WIRES) services.set(wire, openEngine(proxy.base_url, wire));
+      model = await servedModel(services.get('completions')!);
     });
     after(async () => {
-      for (const service of Object.values(services)) await service.close();
+      for (const service of services.values()) await service.close();
       await proxy.close();
     });
 
-    for (const wire of ['completions', 'generate'] as const)
+    for (const wire of WIRES)
       for (const how of ['repeats', 'loses', 'delays'] as const)
         test(`on ${wire}: ${how}; cut behind it or not, each logprob is the engine's own of that id in its place`, async (t) => {
-          const service = services[wire];
+          const service = services.get(wire)!;
           let furthest = 0;
           for (const [seed, { at, cut }] of [
             { at: 0, cut: null },
@@ -58,7 +49,8 @@ suite('a turn of a real engine whose events a proxy repeats, loses or delays', {
               prompt_ids,
               tokens: TOKENS,
             });
-            assert.equal(requests, 2);
+            // Events of SGLang may have all tokens so far: the next one makes up for what is lost.
+            assert.ok(requests === 2 || (KIND === 'sglang' && cut === null), `${requests}`);
             const said = await service.promptLogprobs(
               { model, prompt_ids: [...prompt_ids, ...token_ids] },
               AbortSignal.timeout(60_000),

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { KIND } from './engine.js';
 
-const TINY = fileURLToPath(new URL('tiny-vllm.sh', import.meta.url));
+const TINY = fileURLToPath(new URL(`tiny-${KIND}.sh`, import.meta.url));
 const LIMIT_MS = 300_000;
 
 interface Turn {

@@ -22,7 +22,13 @@ export interface MeddlingProxy extends PassingProxy {
   streams: string[][];
 }
 
-const STREAMED = ['/v1/completions', '/inference/v1/generate'];
+const STREAMED = ['/v1/completions', '/inference/v1/generate', '/generate'];
+
+/** Of SGLang. */
+interface OwnEvent {
+  output_ids: number[];
+  meta_info: { completion_tokens: number; output_token_logprobs: [logprob: number, id: number][] };
+}
 
 interface Event {
   choices: {
@@ -31,18 +37,31 @@ interface Event {
   }[];
 }
 
-/** What an engine has sampled, with its logprobs, by either wire. */
-export const tokensSent = (events: readonly string[]): [id: number, logprob: number][] =>
-  events
+/** What an engine has sampled, with its logprobs, by any wire. */
+export function tokensSent(events: readonly string[]): [id: number, logprob: number][] {
+  const parsed = events
     .filter((event) => event.startsWith('data: {'))
-    .flatMap((event) => (JSON.parse(event.slice('data: '.length)) as Event).choices)
-    .flatMap(({ token_ids, logprobs }) => {
-      const own =
-        'content' in logprobs
-          ? logprobs.content.map(({ logprob }) => logprob)
-          : logprobs.token_logprobs;
-      return token_ids.map((id, i): [number, number] => [id, Math.min(0, own[i]!)]);
-    });
+    .map((event) => JSON.parse(event.slice('data: '.length)) as Event | OwnEvent);
+  let count = 0;
+  return parsed.flatMap((event) => {
+    if ('choices' in event) return choicesSent(event);
+    const { output_ids, meta_info } = event;
+    const own = output_ids.length === meta_info.completion_tokens ? count : 0;
+    count = meta_info.completion_tokens;
+    return meta_info.output_token_logprobs
+      .slice(own)
+      .map(([logprob, id]): [number, number] => [id, Math.min(0, logprob)]);
+  });
+}
+
+const choicesSent = ({ choices }: Event): [id: number, logprob: number][] =>
+  choices.flatMap(({ token_ids, logprobs }) => {
+    const own =
+      'content' in logprobs
+        ? logprobs.content.map(({ logprob }) => logprob)
+        : logprobs.token_logprobs;
+    return token_ids.map((id, i): [number, number] => [id, Math.min(0, own[i]!)]);
+  });
 
 /** `target`: the engine's base URL, with `/v1`. */
 export async function startMeddlingProxy(target: string): Promise<MeddlingProxy> {

@@ -70,7 +70,8 @@ export async function promptLogprobs(
   const { meta_info } = await ask(call, { schema: Computed, body, ...bound });
   return prompt_ids.slice(1).map((id, i) => {
     const [logprob, got] = meta_info.input_token_logprobs[i + 1] ?? [];
-    if (got === id && isLogprob(logprob)) return logprob;
+    // The vocabulary's last id is called 0 there.
+    if ((got === id || got === 0) && isLogprob(logprob)) return logprob;
     throw protocolFault(
       `input_token_logprobs.${i + 1}: expected the logprob of id ${id}, got ${got === undefined ? 'none' : `${String(logprob)} of id ${got}`}`,
       { replica, call },

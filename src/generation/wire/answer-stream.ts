@@ -32,6 +32,7 @@ export function boundsOf(
 const UNASKED: readonly Passage[] = [
   { begin: '"routed_experts":"', end: '"' },
   { begin: '"sampling_mask":[[', end: ']]' },
+  { begin: '"output_token_sampling_mask":[[', end: ']]' },
 ];
 
 /** Reads the stream of one answer. Rejects with an error that came as an event, or with what broke the stream. */
