@@ -34,7 +34,10 @@ suite('a real SGLang', {
     }
 
     /** The likeliest ids behind these, at a temperature. */
-    async function likeliest(prompt_ids: readonly number[], temperature: number, count: number) {
+    async function likeliest(
+      prompt_ids: readonly number[],
+      { temperature, count }: { temperature: number; count: number },
+    ) {
       const tops: [number, number][] = [];
       const request = { ...probeRequest({ model: MODEL, temperature }), prompt_ids };
       await service.generate(
@@ -63,7 +66,7 @@ suite('a real SGLang', {
         assert.equal(token_ids.length, 12);
         for (const [i, id] of token_ids.entries()) {
           const before = [...prompt_ids, ...token_ids.slice(0, i)];
-          const tops = await likeliest(before, temperature, top_k);
+          const tops = await likeliest(before, { temperature, count: top_k });
           assert.equal(tops.length, top_k);
           // Other than vLLM, it takes top_p of the whole distribution, and then the smaller of both.
           let sum = 0;
