@@ -17,6 +17,7 @@ const INTERFACES = [
   'src/environments/environment',
   'src/gateway/agent-session',
   'src/trajectories/trajectory-store',
+  'src/trajectories/shelf',
 ];
 
 module.exports = {
@@ -69,14 +70,22 @@ module.exports = {
     ),
     room(
       'viewer',
+      'src/client/diff/first-apart',
       'src/client/follow',
       'src/client/list',
       'src/client/show',
+      'src/trajectories/shelf',
       'src/trajectories/trajectory-store',
       'src/model',
       'src/platform',
     ),
-    room('viewer/page', 'viewer/documents', 'viewer/hits', 'src/client/show/conditions'),
+    room(
+      'viewer/page',
+      'viewer/documents',
+      'viewer/hits',
+      'src/client/show/conditions',
+      'src/client/diff/first-apart',
+    ),
     room('tools/temporal-cli', 'src/platform'),
     room(
       'dev',

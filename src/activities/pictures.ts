@@ -2,10 +2,11 @@ import type { GenerationService, Rendering } from '../generation/generation-serv
 import type { Content } from '../model/content.js';
 import { hasImages, renameImages } from '../model/content.js';
 import { Fault } from '../model/faults.js';
-import { hashNamed, pictureName, seriesOf, shownUrl, unshelved } from '../model/picture-names.js';
+import { hashNamed, pictureName, seriesOf } from '../model/picture-names.js';
 import type { PlacedPicture } from '../model/pictures.js';
 import { pictureUrls } from '../model/pictures.js';
 import type { RolloutRef } from '../model/batch-request.js';
+import { shownUrl, unshelved } from '../trajectories/shelf.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { GenerationPool } from './dependencies.js';
 import type { Playing } from './playing.js';

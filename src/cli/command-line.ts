@@ -93,7 +93,7 @@ export async function runCommand([name = '', ...args]: string[]): Promise<number
       ? `${withHint(error.message, command.usage)}\n\n${command.usage}`
       : `temporal-rollout ${name}: ${describeError(error)}`;
     console.error(plain(text));
-    return isUsage || error instanceof UsageError ? 2 : 1;
+    return isUsage || error instanceof UsageError ? 2 : (command.failure_code ?? 1);
   }
 }
 

@@ -84,7 +84,8 @@ line for each rollout. Output longer than the terminal goes through PAGER (less)
 Says where two batches part, or two rollouts (BATCH/ROW-REPEAT), from the store that temporal.yaml names, without server
 and worker. Rollouts are paired by the content of their sample and by repeat. Each pair that differs is a line, --json: of
 JSON: the first id that differs, with its turn; the first text; the reward; why they ended. The exit code is 1 where they
-differ, 0 where nothing does, 2 if the arguments are wrong.`,
+differ, 0 where nothing does, 2 if they could not be compared.`,
+    failure_code: 2,
     load: async () => (await import('./diff.js')).diffCommand,
   },
   list: {

@@ -11,7 +11,7 @@ import { UsageError } from '../platform/command.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { FLAG, TEXT } from './arguments.js';
-import { meantBatch, withGivenStore } from './store.js';
+import { meantBatch, withStoreThatAnswers } from './store.js';
 
 /** Where the rollouts of two batches part, or two rollouts, from their journals. Exit code 1: they do. */
 export async function diffCommand(args: string[]): Promise<number> {
@@ -20,10 +20,7 @@ export async function diffCommand(args: string[]): Promise<number> {
   const [a, b] = positionals;
   if (a === undefined || b === undefined || positionals.length > 2)
     throw new UsageError(`expected two batches or two rollouts, got ${positionals.length}`);
-  return await withGivenStore(values.config, async (given) => {
-    if (given === null) throw new UsageError('no temporal.yaml names a store: --config FILE does');
-    const { name, store } = given;
-    if (store === null) throw new Error(`${name} does not answer`);
+  return await withStoreThatAnswers(values.config, async ({ store }) => {
     const pairs = await pairsFor({ a, b }, store);
     const counts = { parted: 0, alone: 0 };
     for (const pair of pairs) {

@@ -5,7 +5,7 @@ import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import { TEXT, integerIn, onlyOne } from './arguments.js';
-import { meantBatch, withGivenStore } from './store.js';
+import { meantBatch, withStoreThatAnswers } from './store.js';
 
 /** Writes the valid rollouts of a batch or a step into a file of either form. */
 export async function exportCommand(args: string[]): Promise<number> {
@@ -14,10 +14,7 @@ export async function exportCommand(args: string[]): Promise<number> {
   const id = onlyOne(positionals, 'one batch or stream');
   const to = { file: values.to ?? '', format: formatOf(values.to) };
   const step = integerIn('--step', { text: values.step, least: 0 }) ?? null;
-  return await withGivenStore(values.config, async (given) => {
-    if (given === null) throw new Error('no temporal.yaml names a store: --config FILE does');
-    const { name, store } = given;
-    if (store === null) throw new Error(`${name} does not answer`);
+  return await withStoreThatAnswers(values.config, async ({ store }) => {
     const outputs = step === null ? store.outputs(id) : store.stepOutputs({ stream_id: id, step });
     const completed = await completedIn(outputs);
     if (completed === null) throw new Error(await withoutResult({ id, step }, store));

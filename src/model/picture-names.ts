@@ -1,7 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { Content } from './content.js';
-import { renameImages } from './content.js';
-import { pictureUrls } from './pictures.js';
 
 /**
  * Journals name pictures by hash. Those of the prompt are in the sample, and those that the environment has shown are
@@ -18,33 +15,8 @@ export const pictureName = (url: string): string =>
 export const hashNamed = (name: string): string | null =>
   name.startsWith(HASH) ? name.slice(HASH.length) : null;
 
-type Series = [string, ...string[]];
-
-/** Where the pictures are that a batch's environments have shown. */
-export interface Shelf {
-  ref: { batch_id: string };
-  store: { facts: { find: (series: Series, n: number) => Promise<string | null> } };
-}
-
-export const seriesOf = ({ batch_id }: Shelf['ref'], hash: string): Series => [
-  batch_id,
-  'pictures',
-  hash,
-];
-
-/** A picture that an environment has shown; null: the store does not have it. */
-export async function shownUrl(name: string, { ref, store }: Shelf): Promise<string | null> {
-  const hash = hashNamed(name);
-  if (hash === null) return name;
-  return /^[0-9a-f]{64}$/.test(hash) ? await store.facts.find(seriesOf(ref, hash), 0) : null;
-}
-
-/** These messages with the pictures themselves in place of their names. One that the store does not have stays one. */
-export async function unshelved<M extends { content: Content }>(
-  messages: readonly M[],
-  shelf: Shelf,
-): Promise<M[]> {
-  const known = new Map<string, string>();
-  for (const name of pictureUrls(messages)) known.set(name, (await shownUrl(name, shelf)) ?? name);
-  return renameImages(messages, (url) => known.get(url) ?? url);
-}
+/** The series of the fact that is a picture which an environment of the batch has shown. */
+export const seriesOf = (
+  { batch_id }: { batch_id: string },
+  hash: string,
+): [string, ...string[]] => [batch_id, 'pictures', hash];

@@ -4,6 +4,8 @@ export class UsageError extends Error {}
 /** A command of `temporal-rollout`. Its code is loaded on use, so `--help` loads no Temporal worker. */
 export interface Command {
   usage: string;
+  /** The exit code of a failure; absent: 1. */
+  failure_code?: 2;
   /** Returns the exit code. */
   load(): Promise<(args: string[]) => Promise<number>>;
 }

@@ -28,6 +28,7 @@ async function stored(t: TestContext) {
   t.mock.method(console, 'log', (line: string) => lines.push(line));
   t.mock.method(console, 'error', (line: string) => errors.push(line));
   return {
+    root,
     lines,
     errors,
     /** Journals by place, `0-1`. */
@@ -126,5 +127,17 @@ describe('diff', () => {
       assert.equal(await diff(...args), 2);
       assert.match(errors.join(), said);
     }
+  });
+
+  test('that cannot compare ends with exit code 2, for 1 means that they differ', async (t) => {
+    const { batch, diff, errors, root } = await stored(t);
+    await batch('a', { samples: [one], journals: { '0-0': whole(1), '0-1': whole(2) } });
+    const journal = path.join(root, 'a', 'journals', '0-1.jsonl');
+    await writeFile(journal, '{"kind":"of-later","writer":"a"}\n');
+    assert.equal(await diff('a', 'a'), 2);
+    assert.match(errors.join(), /a later version wrote it/);
+    errors.length = 0;
+    assert.equal(await runCommand(['diff', 'a', 'a', '--config', path.join(root, 'none')]), 2);
+    assert.match(errors.join(), /none/);
   });
 });

@@ -71,8 +71,8 @@ function Parts({
   rollouts: [RolloutDocument, RolloutDocument];
 }): JSX.Element {
   const parting = tokenParting(a, b);
-  if (parting === null) return <p>They sampled the same tokens, as far as both go.</p>;
-  const { turn, token } = parting;
+  if (parting === null) return <p>They sampled the same tokens.</p>;
+  const { turn, index: token } = parting;
   const options = { turn: String(turn), token: String(token) };
   return (
     <p>

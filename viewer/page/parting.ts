@@ -1,3 +1,5 @@
+import type { TokenParting, TurnIds } from '../../src/client/diff/first-apart.js';
+import { firstApart } from '../../src/client/diff/first-apart.js';
 import type { RolloutDocument } from '../documents.js';
 import type { Placed } from '../hits.js';
 import { textsOf } from './search.js';
@@ -44,20 +46,12 @@ export function commonLength(texts: readonly string[]): number {
   return length > 0 && last >= 0xd800 && last < 0xdc00 ? length - 1 : length;
 }
 
-/** The first token that two rollouts sampled differently; null: there is none in what both have. */
-export function tokenParting(
-  a: RolloutDocument,
-  b: RolloutDocument,
-): { turn: number; token: number } | null {
-  for (const [index, { number, answer }] of a.calls.entries()) {
-    const ids = b.calls[index]?.answer.tokens.ids ?? [];
-    const token = answer.tokens.ids.findIndex((id, at) => ids[at] !== id);
-    if (token !== -1) return { turn: number, token };
-    if (ids.length > answer.tokens.ids.length)
-      return { turn: number, token: answer.tokens.ids.length };
-  }
-  return null;
-}
+/** The first token that two rollouts sampled differently, or that one of them alone has; null: there is none. */
+export const tokenParting = (a: RolloutDocument, b: RolloutDocument): TokenParting | null =>
+  firstApart(sampledIn(a), sampledIn(b));
+
+const sampledIn = ({ calls }: RolloutDocument): TurnIds[] =>
+  calls.map(({ number, answer }) => ({ turn: number, of: 'answer', ids: answer.tokens.ids }));
 
 export const segmentsOf = (rollout: RolloutDocument): Placed[] =>
   textsOf(rollout).filter(({ place }) => place !== 'fault');

@@ -6,7 +6,7 @@ import { hasImages, restoreImages } from '../../src/model/content.js';
 import { lastResult } from '../../src/model/journal/lives.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { isProgram } from '../../src/model/journal/trajectory.js';
-import { unshelved } from '../../src/model/picture-names.js';
+import { unshelved } from '../../src/trajectories/shelf.js';
 import type { LogMessage } from '../../src/model/sample.js';
 import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';

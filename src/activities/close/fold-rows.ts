@@ -19,7 +19,7 @@ import type { Attempt } from '../attempt.js';
 import type { CloseBatch } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { journalLost } from '../playing.js';
-import { unshelved } from '../../model/picture-names.js';
+import { unshelved } from '../../trajectories/shelf.js';
 import { requestOf, sampleOf } from '../request-of.js';
 
 /** Journals become rows and their summaries, one at a time and in input order. */

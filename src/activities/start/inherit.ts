@@ -10,7 +10,7 @@ import { writeJson } from '../../platform/json/kept.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Dependencies } from '../dependencies.js';
-import { unshelved } from '../../model/picture-names.js';
+import { unshelved } from '../../trajectories/shelf.js';
 import { shelved } from '../pictures.js';
 import type { Playing } from '../playing.js';
 import { recordFault } from '../record-fault.js';

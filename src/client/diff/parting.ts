@@ -2,19 +2,10 @@ import { textOf } from '../../model/content.js';
 import { textOfAnswer } from '../../model/journal/calls.js';
 import { outcomeOf } from '../../model/journal/outcome.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
+import type { TokenParting, TurnIds } from './first-apart.js';
+import { firstApart } from './first-apart.js';
 
 /** Where two rollouts part. What they have alike is absent. */
-
-/** The first id that differs; null: one has no more. */
-interface TokenParting {
-  /** Or an agent's call. */
-  turn: number;
-  /** Of what the turn was asked, behind the turn before, or of what was sampled. */
-  of: 'prompt' | 'answer';
-  index: number;
-  a: number | null;
-  b: number | null;
-}
 
 /** The first text that differs: the policy's, or what the environment has said to it; null: one has none. */
 interface TextParting {
@@ -33,7 +24,7 @@ export interface Parting {
 }
 
 export function partingOf(a: Trajectory, b: Trajectory): Parting {
-  const token = tokenOf(a, b);
+  const token = firstApart(idsOf(a), idsOf(b));
   const text = textAt(a, b);
   const [ended, other] = [endOf(a), endOf(b)];
   return {
@@ -48,28 +39,12 @@ export function partingOf(a: Trajectory, b: Trajectory): Parting {
 
 export const isParted = (parting: Parting): boolean => Object.keys(parting).length > 0;
 
-function tokenOf(a: Trajectory, b: Trajectory): TokenParting | null {
-  const turns = Math.max(a.calls.length, b.calls.length);
-  for (let turn = 0; turn < turns; turn++) {
-    const [one, other] = [a.calls[turn], b.calls[turn]];
-    for (const of of ['prompt', 'answer'] as const) {
-      const idsOf = (call: typeof one): readonly number[] =>
-        (of === 'prompt' ? call?.line.prompt_ids : call?.sampled.token_ids) ?? [];
-      const [ours, theirs] = [idsOf(one), idsOf(other)];
-      const index = firstDifference(ours, theirs);
-      if (index !== null)
-        return { turn, of, index, a: ours[index] ?? null, b: theirs[index] ?? null };
-    }
-  }
-  return null;
-}
-
-/** null: they are the same. */
-function firstDifference(ours: readonly number[], theirs: readonly number[]): number | null {
-  const longer = ours.length > theirs.length ? ours : theirs;
-  const index = longer.findIndex((_, at) => ours[at] !== theirs[at]);
-  return index === -1 ? null : index;
-}
+/** Of each call what it was asked, behind the call before, and what was sampled. */
+const idsOf = ({ calls }: Trajectory): TurnIds[] =>
+  calls.flatMap(({ line, sampled }, turn): TurnIds[] => [
+    { turn, of: 'prompt', ids: line.prompt_ids },
+    { turn, of: 'answer', ids: sampled.token_ids },
+  ]);
 
 function textAt(a: Trajectory, b: Trajectory): TextParting | null {
   const turns = Math.max(a.calls.length, b.calls.length);

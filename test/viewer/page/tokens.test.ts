@@ -159,10 +159,15 @@ describe('calls', () => {
     const turn = b.calls.length - 1;
     const ids = b.calls[turn]?.answer.tokens.ids ?? [];
     ids[3] = -1;
-    assert.deepEqual(tokenParting(a, b), { turn: b.calls[turn]?.number, token: 3 });
-    ids[3] = a.calls[turn]?.answer.tokens.ids[3] ?? 0;
+    const at = { turn: b.calls[turn]?.number, of: 'answer' };
+    const was = a.calls[turn]?.answer.tokens.ids[3] ?? 0;
+    assert.deepEqual(tokenParting(a, b), { ...at, index: 3, a: was, b: -1 });
+    ids[3] = was;
     ids.push(5);
-    assert.deepEqual(tokenParting(a, b), { turn: b.calls[turn]?.number, token: ids.length - 1 });
+    assert.deepEqual(tokenParting(a, b), { ...at, index: ids.length - 1, a: null, b: 5 });
+    b.calls.pop();
+    const [first = null] = a.calls[turn]?.answer.tokens.ids ?? [];
+    assert.deepEqual(tokenParting(a, b), { ...at, index: 0, a: first, b: null });
   });
 
   test('a search finds a text whatever its case, and names its place', () => {
