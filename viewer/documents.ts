@@ -98,7 +98,9 @@ export interface RolloutFacts {
   /** Names of tools that the policy called. */
   tools: string[];
   prompt_tokens: number;
-  /** Sampled characters: 0 is an empty answer. */
+  /** The beginning of its last answer, in a line: '' is an empty one. */
+  answer: string;
+  /** Sampled characters. */
   characters: number;
   /** Characters of its longest observation: the same number in many rollouts says that something cuts them. */
   longest_observation: number;

@@ -119,6 +119,7 @@ function madeEntry({ row, repeat }: { row: number; repeat: number }): {
     fault_types: faults > 0 ? ['EngineFault'] : [],
     tools: row % 3 === 2 ? ['search'] : [],
     prompt_tokens: 120 + Math.round(draw(15) * 60),
+    answer: isEmpty ? '' : `answer ${row}-${repeat}`,
     characters: isEmpty ? 0 : tokens * 4,
     longest_observation: isCut ? 512 : Math.round(100 + draw(16) * 400),
     mean_logprob: replica === 2 ? -2.1 - draw(17) * 0.5 : -0.4 - draw(17) * 0.3,

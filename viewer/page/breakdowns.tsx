@@ -23,6 +23,7 @@ const BY: Record<string, string | null> = {
   fault: 'fault',
   failure: 'failure',
   finish: 'finish',
+  'last answer': 'answer',
   step: 'step',
   [PART]: 'rewards',
   group: null,

@@ -17,8 +17,9 @@ const ERRORS = 6;
 /** Signs of reward hacks, of engines that differ from others, and of environments that are broken. */
 export const odditiesOf = (rows: readonly Row[]): Oddity[] => [
   ...paidForNothing(rows),
+  ...byTask(rows, samePaidAnswers),
   ...otherReplicas(rows),
-  ...byTask(rows, cutObservations),
+  ...cutObservations(rows),
   ...byTask(rows, constantParts),
   ...manyTruncated(rows),
   ...groupsWithoutSpread(rows),
@@ -47,16 +48,35 @@ function byTask(rows: readonly Row[], look: (task: Task) => Oddity[]): Oddity[] 
 }
 
 function paidForNothing(rows: readonly Row[]): Oddity[] {
-  const empty = rows.filter(({ facts, reward }) => facts?.characters === 0 && reward !== null);
+  const empty = rows.filter(({ facts, reward }) => facts?.answer === '' && reward !== null);
   const paid = empty.filter(({ reward }) => reward !== null && reward > 0);
   if (paid.length === 0) return [];
   const mean = decimal(meanOf(paid.map(({ reward }) => reward)));
   return [
     {
-      text: `${paid.length} of ${plural(empty.length, 'empty answer')} paid: mean reward ${mean}`,
-      where: 'characters=0 and reward>0',
+      text: `${paid.length} of ${plural(empty.length, 'rollout')} whose last answer is empty are paid: mean reward ${mean}`,
+      where: 'answer="" and reward>0',
     },
   ];
+}
+
+/** One answer to many questions that pays more than others is a hack, or a task with few answers. */
+function samePaidAnswers({ rows, of, where }: Task): Oddity[] {
+  const answers = grouped(rows, ({ facts }) => (facts === null ? [] : [facts.answer]));
+  return [...answers].flatMap(([answer, same]) => {
+    const questions = new Set(same.map(({ row }) => row)).size;
+    if (answer === '' || questions < FEW / 2) return [];
+    const others = rows.filter(({ facts }) => facts !== null && facts.answer !== answer);
+    const [own, elsewhere] = [same, others].map((some) => spread(some.map(({ reward }) => reward)));
+    if (!own || !elsewhere || own.mean < elsewhere.mean || errorsOf(own, elsewhere) <= ERRORS)
+      return [];
+    return [
+      {
+        text: `${plural(same.length, 'rollout')}${of} in ${questions} groups end with the same answer, ${JSON.stringify(answer)}: mean reward ${decimal(own.mean)}, elsewhere ${decimal(elsewhere.mean)}`,
+        where: where({ field: 'answer', value: answer }),
+      },
+    ];
+  });
 }
 
 const MEASURES: [string, (row: Row) => number | null][] = [
@@ -110,10 +130,11 @@ function differenceOf(rows: readonly Row[], replica: string): Difference {
   const others = rows.filter(({ facts }) => facts?.replicas.includes(replica) === false);
   const found = MEASURES.map(([name, value]) => {
     const [a, b] = [own, others].map((of) => spread(of.map(value)));
-    if (!a || !b || Math.min(a.count, b.count) < FEW) return { errors: 0, text: '' };
-    const error = Math.sqrt(a.variance / a.count + b.variance / b.count);
-    const errors = Math.abs(a.mean - b.mean) / Math.max(error, 1e-9);
-    return { errors, text: `mean ${name} ${decimal(a.mean)}, elsewhere ${decimal(b.mean)}` };
+    if (!a || !b) return { errors: 0, text: '' };
+    return {
+      errors: errorsOf(a, b),
+      text: `mean ${name} ${decimal(a.mean)}, elsewhere ${decimal(b.mean)}`,
+    };
   });
   return {
     replica,
@@ -126,10 +147,23 @@ function differenceOf(rows: readonly Row[], replica: string): Difference {
 /** Shorter ones are short by themselves. */
 const SHORT = 32;
 
+const lengthsOf = (rows: readonly Row[]): number[] =>
+  rows.map(({ facts }) => facts?.longest_observation ?? 0);
+
+const longestOf = (rows: readonly Row[]): number =>
+  lengthsOf(rows).reduce((a, b) => Math.max(a, b), 0);
+
+/** A limit that all tasks have is said once. */
+function cutObservations(rows: readonly Row[]): Oddity[] {
+  const tasks = [...grouped(rows, ({ task_name }) => [task_name]).values()];
+  return new Set(tasks.map(longestOf)).size === 1
+    ? cutIn({ rows, ...EVERYWHERE })
+    : byTask(rows, cutIn);
+}
+
 /** One length in many, above lengths of all kinds, is a limit, and so may be one length in all. */
-function cutObservations({ rows, of, where }: Task): Oddity[] {
-  const lengths = rows.map(({ facts }) => facts?.longest_observation ?? 0);
-  const longest = lengths.reduce((a, b) => Math.max(a, b), 0);
+function cutIn({ rows, of, where }: Task): Oddity[] {
+  const [lengths, longest] = [lengthsOf(rows), longestOf(rows)];
   const count = lengths.filter((length) => length === longest).length;
   const isLimit = new Set(lengths).size - 1 >= FEW / 2 && count >= lengths.length * 0.3;
   const isAll = count === lengths.length;
@@ -184,9 +218,20 @@ function groupsWithoutSpread(rows: readonly Row[]): Oddity[] {
   ];
 }
 
-function spread(
-  values: readonly (number | null)[],
-): { count: number; mean: number; variance: number } | null {
+interface Spread {
+  count: number;
+  mean: number;
+  variance: number;
+}
+
+/** By how many standard errors two means differ; 0: there are too few values. */
+function errorsOf(a: Spread, b: Spread): number {
+  if (Math.min(a.count, b.count) < FEW) return 0;
+  const error = Math.sqrt(a.variance / a.count + b.variance / b.count);
+  return Math.abs(a.mean - b.mean) / Math.max(error, 1e-9);
+}
+
+function spread(values: readonly (number | null)[]): Spread | null {
   const there = values.filter((value) => value !== null);
   const mean = meanOf(there);
   if (mean === null) return null;

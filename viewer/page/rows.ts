@@ -53,6 +53,7 @@ export const fieldsOf = (parts: readonly string[]): Fields<Row> => ({
   },
   texts: {
     ...TEXTS,
+    answer: ({ facts }) => facts?.answer ?? null,
     replica: ({ facts }) => facts?.replicas ?? null,
     version: ({ facts }) => facts?.versions.map(named) ?? null,
     finish: ({ facts }) => facts?.finish_reasons ?? null,

@@ -2,7 +2,13 @@ import type { Rollout } from '../../src/client/show/read-batch.js';
 import { textOf } from '../../src/model/content.js';
 import { textOfAnswer } from '../../src/model/journal/calls.js';
 import { meanLogprob } from '../../src/client/show/block.js';
+import { lastSpoken } from '../../src/model/journal/last-words.js';
+import { shortened } from '../../src/platform/errors.js';
+import { plainLine } from '../../src/platform/plain.js';
 import type { RolloutFacts } from '../documents.js';
+
+/** Enough to tell answers that are the same from others. */
+const ANSWER_CHARACTERS = 60;
 
 /** What a list is filtered by, of a rollout's whole journal. */
 export function factsOf({ row, repeat, trajectory }: Rollout): RolloutFacts {
@@ -21,6 +27,7 @@ export function factsOf({ row, repeat, trajectory }: Rollout): RolloutFacts {
     finish_reasons: each(answers.flatMap(({ generation }) => generation?.finish_reason ?? [])),
     fault_types: Object.keys(faults),
     tools: each(calls.flatMap(({ answer }) => answer?.tool_calls ?? []).map(({ name }) => name)),
+    answer: shortened(plainLine(lastSpoken(trajectory).text).trim(), ANSWER_CHARACTERS),
     prompt_tokens: calls[0]?.prompt_length ?? 0,
     characters: calls.reduce((sum, call) => sum + textOfAnswer(call).length, 0),
     longest_observation: seen.reduce((most, length) => Math.max(most, length), 0),

@@ -34,7 +34,7 @@ export interface ReportOptions {
 }
 
 /** Room for what the overview says of each rollout, which is known only at the end. */
-const FACTS_BYTES = 400;
+const FACTS_BYTES = 500;
 /** For all else. */
 const OVERVIEW_BYTES = 1 << 16;
 

@@ -87,9 +87,37 @@ describe('what is worth a look', () => {
       .join('\n');
 
   test('paid empty answers, a replica unlike the others and cut observations are named', () => {
-    assert.match(texts(rows), /^\d+ of \d+ empty answers paid: mean reward 1$/m);
+    assert.match(
+      texts(rows),
+      /^\d+ of \d+ rollouts whose last answer is empty are paid: mean reward 1$/m,
+    );
     assert.match(texts(rows), /^replica http:\/\/10\.0\.0\.3:8000 differs: mean reward/m);
     assert.match(texts(rows), /of rollouts of retrieval has exactly 512 characters/);
+  });
+
+  test('one answer to many questions that pays more than others is named, and one limit of all tasks once', () => {
+    const of = rows.map((row): Row => {
+      const isSame = chance(row.row, row.repeat, 51) < 0.2;
+      const facts = row.facts && {
+        ...row.facts,
+        answer: isSame ? 'I "do not" know' : `${row.row}-${row.repeat}`,
+        longest_observation: Math.min(900, Math.round(chance(row.row, row.repeat, 52) * 2000)),
+      };
+      return { ...row, reward: isSame ? 1 : 0.2, facts };
+    });
+    const said = odditiesOf(of);
+    const [same] = said.filter(({ text }) => text.includes('same answer'));
+    assert.match(
+      same?.text ?? '',
+      /^\d+ rollouts of \w+ in \d+ groups end with the same answer, "I \\"do not\\" know": mean reward 1, elsewhere 0.2$/,
+    );
+    const kept = of.filter(filterOf(same?.where ?? '', []));
+    assert.ok(kept.length > 0 && kept.every(({ reward }) => reward === 1));
+    const cut = said.filter(({ text }) => text.includes('observation'));
+    assert.deepEqual(
+      cut.map(({ where }) => where),
+      ['observation=900'],
+    );
   });
 
   test('only the odd replica is named', () => {
@@ -150,6 +178,7 @@ describe('what is worth a look', () => {
         reward: draw(31) < 0.5 ? 1 : 0,
         facts: row.facts && {
           ...row.facts,
+          answer: `answer ${row.row}-${row.repeat}`,
           characters: 40 + Math.round(draw(32) * 400),
           longest_observation: Math.round(draw(33) * 4000),
           mean_logprob: -0.5 - draw(34) / 10,
