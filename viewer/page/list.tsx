@@ -12,16 +12,16 @@ const text = (value: string | null): ComponentChildren =>
   value === null ? '–' : <Shown text={value} />;
 
 const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
-  { name: 'rollout', label: 'Rollout', width: 5.5, isText: true, cell: keyOf },
-  { name: 'task', label: 'Task', width: 9, isText: true, cell: ({ task_name }) => text(task_name) },
-  { name: 'ended', label: 'Ended', width: 7.5, isText: true, cell: (row) => <Ended {...row} /> },
-  { name: 'reward', label: 'Reward', width: 5.5, cell: ({ reward }) => decimal(reward) },
-  { name: 'turns', label: 'Turns', width: 4.5, cell: ({ turns }) => whole(turns) },
-  { name: 'tokens', label: 'Tokens', width: 5.5, cell: ({ tokens }) => whole(tokens) },
+  { name: 'rollout', label: 'Rollout', width: 5, isText: true, cell: keyOf },
+  { name: 'task', label: 'Task', width: 8, isText: true, cell: ({ task_name }) => text(task_name) },
+  { name: 'ended', label: 'Ended', width: 7, isText: true, cell: (row) => <Ended {...row} /> },
+  { name: 'reward', label: 'Reward', width: 5, cell: ({ reward }) => decimal(reward) },
+  { name: 'turns', label: 'Turns', width: 4, cell: ({ turns }) => whole(turns) },
+  { name: 'tokens', label: 'Tokens', width: 4.5, cell: ({ tokens }) => whole(tokens) },
   {
     name: 'characters',
     label: 'Characters',
-    width: 6.5,
+    width: 6,
     cell: ({ facts }) => whole(facts?.characters ?? null),
   },
   {
@@ -30,9 +30,16 @@ const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
     width: 7.5,
     cell: ({ facts }) => decimal(facts?.mean_logprob ?? null),
   },
-  { name: 'wall', label: 'Wall', width: 5, cell: ({ wall_s }) => seconds(wall_s) },
-  { name: 'attempts', label: 'Attempts', width: 5.5, cell: ({ attempts }) => whole(attempts) },
-  { name: 'faults', label: 'Faults', width: 5, cell: ({ faults }) => whole(faults) },
+  { name: 'wall', label: 'Wall', width: 4.5, cell: ({ wall_s }) => seconds(wall_s) },
+  { name: 'attempts', label: 'Attempts', width: 5, cell: ({ attempts }) => whole(attempts) },
+  { name: 'faults', label: 'Faults', width: 4.5, cell: ({ faults }) => whole(faults) },
+  {
+    name: 'answer',
+    label: 'Last answer',
+    width: 20,
+    isText: true,
+    cell: ({ facts }) => (facts?.answer === '' ? '∅' : text(facts?.answer ?? null)),
+  },
   {
     name: 'reason',
     label: 'Why, or last words',

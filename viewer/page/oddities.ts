@@ -165,7 +165,7 @@ function cutObservations(rows: readonly Row[]): Oddity[] {
 function cutIn({ rows, of, where }: Task): Oddity[] {
   const [lengths, longest] = [lengthsOf(rows), longestOf(rows)];
   const count = lengths.filter((length) => length === longest).length;
-  const isLimit = new Set(lengths).size - 1 >= FEW / 2 && count >= lengths.length * 0.3;
+  const isLimit = new Set(lengths).size - 1 >= FEW / 3 && count >= lengths.length * 0.3;
   const isAll = count === lengths.length;
   if (longest < SHORT || count < FEW || !(isLimit || isAll)) return [];
   const share = isAll ? `all ${whole(count)}` : `${percent(count / lengths.length)} of`;

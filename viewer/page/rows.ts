@@ -95,11 +95,12 @@ const COLUMNS = {
   wall: ({ wall_s }) => wall_s,
   attempts: ({ attempts }) => attempts,
   faults: ({ faults }) => faults,
+  answer: ({ facts }) => facts?.answer ?? null,
   reason: ({ reason }) => reason,
 } as const satisfies Record<string, (row: Row) => number | string | null>;
 export type Column = keyof typeof COLUMNS;
 
-export const needsFacts = (sort: string): boolean => /^-?(?:characters|logprob)$/.test(sort);
+export const needsFacts = (sort: string): boolean => /^-?(?:characters|logprob|answer)$/.test(sort);
 
 export const sorted = (rows: readonly Row[], sort: string): Row[] =>
   sortedBy(rows, { sort, values: COLUMNS });
