@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
-import { orAborted } from '../../platform/waits/abort.js';
-import { probeLogprobsMode } from '../logprobs-probe.js';
+import { checkSet, hasRoute, probed } from '../control/answers.js';
 import type { ControlOptions } from '../adapter.js';
+import type { Asked } from '../control/connections.js';
+import { connect } from '../control/connections.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
-import { createAsk, read, routeMissing } from '../wire/ask.js';
-import type { Calls, HttpOptions } from '../wire/http.js';
-import { createCalls } from '../wire/http.js';
-import { protocolFault, refusalFault, refusalOf } from '../wire/wire-faults.js';
-import type { Asked } from './identify.js';
+import { read } from '../wire/ask.js';
 import { asOne, engineSettings, identify, processSign } from './identify.js';
 import { isAsleep, Label, promptLogprobs, servedModels, WhetherPaused } from './questions.js';
 import { createVllmService } from './vllm-service.js';
@@ -33,7 +30,7 @@ const UNLOAD_ADAPTER = '/v1/unload_lora_adapter';
 
 export function createVllmControl(options: ControlOptions): WeightControl {
   const { replica } = options;
-  const connections = connectionsOf(options);
+  const connections = connect(options);
   const { engine, control, anew, http } = connections;
   const { ask, order, raw } = control;
   const said = async (bound: Bound): Promise<string | null> => {
@@ -52,15 +49,8 @@ export function createVllmControl(options: ControlOptions): WeightControl {
     asOne: ({ starts }, bound) => asOne(anew, { starts, ...bound }),
     processSign: (bound) => processSign(anew, bound),
     settings: (bound) => engineSettings({ engine, control }, bound),
-    logprobsMode: async (model, { within_ms, signal }) => {
-      const timeouts = { first_token_timeout_ms: within_ms, idle_timeout_ms: within_ms };
-      const service = createVllmService({ ...http, ...timeouts });
-      try {
-        return await orAborted(probeLogprobsMode(service, model), signal);
-      } finally {
-        await service.close();
-      }
-    },
+    logprobsMode: (model, bound) =>
+      probed(model, { open: (timeouts) => createVllmService({ ...http, ...timeouts }), ...bound }),
     examine: examiner({ replica, engine, control }),
     pause: ({ mode, cache }, bound) =>
       order(`POST /pause?mode=${mode}&clear_cache=${cache === 'reset'}`, {
@@ -77,10 +67,7 @@ export function createVllmControl(options: ControlOptions): WeightControl {
       if ((await said(bound)) === null) return;
       const body = { new_version: wanted };
       await order('POST /update_weight_version', { schema: Done, body, ...bound });
-      const got = await said(bound);
-      if (got === wanted) return;
-      const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
-      throw protocolFault(what, { replica, call: 'GET /weight_info' });
+      checkSet(wanted, { got: await said(bound), replica, call: 'GET /weight_info' });
     },
     said,
     resetCache: (bound) =>
@@ -103,48 +90,6 @@ export function createVllmControl(options: ControlOptions): WeightControl {
     wakeUp: (tag, bound) => order(`POST /wake_up${tag === null ? '' : `?tags=${tag}`}`, bound),
     isAsleep: (bound) => isAsleep({ engine, control }, bound),
     close: connections.close,
-  };
-}
-
-const METRICS_BYTES = 4 * 2 ** 20;
-
-/** To the engine, and to where its weights are changed; `anew`: on a connection of its own for each question. */
-function connectionsOf({
-  replica,
-  control_url,
-  api_key,
-  control_api_key,
-  answers,
-  lookupFor,
-}: ControlOptions) {
-  const at = (base_url: string, key: string | null): HttpOptions => ({
-    base_url,
-    api_key: key,
-    ...(lookupFor !== undefined && { lookup: lookupFor(base_url) }),
-  });
-  const http = at(replica, api_key);
-  const controlled = at(control_url ?? replica, control_api_key ?? api_key);
-  const open: Calls[] = [];
-  // Belongs to no rollout.
-  const asking = (options: HttpOptions, how?: { keep_alive_ms: number }): Ask => {
-    const calls = createCalls(options, how);
-    open.push(calls);
-    return createAsk(calls, { replica, session_id: 'weights-probe' });
-  };
-  const kept = answers === undefined ? {} : { answers };
-  const fresh = { max_answer_bytes: METRICS_BYTES };
-  return {
-    http,
-    engine: asking({ ...http, ...kept }),
-    control: asking({ ...controlled, ...kept }),
-    anew: {
-      replica,
-      engine: asking({ ...http, ...fresh }, { keep_alive_ms: 0 }),
-      control: asking({ ...controlled, ...fresh }, { keep_alive_ms: 0 }),
-    },
-    close: async () => {
-      await Promise.all(open.map((calls) => calls.close()));
-    },
   };
 }
 
@@ -195,14 +140,8 @@ function adapterCalls(
 }
 
 function examiner({ replica, engine, control }: Asked): WeightControl['examine'] {
-  /** A GET to a route that accepts only POST gives 405 if the route exists, and 404 if not (capture 177). */
-  const has = async (path: string, bound: Bound): Promise<boolean> => {
-    const call = `GET ${path}`;
-    const reply = await (path.startsWith('/v1/') ? engine : control).raw(call, bound);
-    const isRefused = reply.status === 401 || reply.status === 403 || reply.status >= 500;
-    if (isRefused) throw refusalFault(refusalOf(reply), { replica, call });
-    return reply.status !== 404 && routeMissing(reply) === null;
-  };
+  const has = (path: string, bound: Bound): Promise<boolean> =>
+    hasRoute(path.startsWith('/v1/') ? engine : control, { path, ...bound });
   return async ({ cache, weights, sleep = null }, bound) => {
     // Also shows whether the key is right.
     await servedModels(engine, bound);

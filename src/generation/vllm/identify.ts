@@ -1,40 +1,15 @@
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { EngineIdentity } from '../../model/policy/record.js';
 import { preview, previews } from '../../model/problems.js';
-import type { Ask } from '../wire/ask.js';
-import { jsonOf, read } from '../wire/ask.js';
+import type { Asked } from '../control/connections.js';
+import { identityOf, rejected, theOne } from '../control/identify.js';
+import { jsonOf } from '../wire/ask.js';
 import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound, EngineSettings } from '../weight-control.js';
 import { labelIn, servedModels } from './questions.js';
 
-/** What an engine is, whatever its weights, and how it was started. It computes nothing for the answers. */
-
-/** A balancer in front of several engines shows itself by different answers, each on a connection of its own. */
-const QUESTIONS = 8;
-
-/** Texts that tokenizers and vocabularies take apart in different ways. */
-const TEXTS = [
-  'The quick brown fox jumps over the lazy dog.',
-  '  3.14159 + 2,718,281 = 0x1F\n\tif (a[i] != b) { return; }',
-  'Ünïcödé naïveté, 東京タワー, Привет, مرحبا, 👩‍👩‍👧‍👦🏳️‍🌈',
-  '<think>\n</think><|im_start|>assistant\n<tool_call>{}</tool_call></s>',
-];
-const CHAT = [
-  { role: 'user', content: 'one' },
-  { role: 'assistant', content: 'two' },
-  { role: 'user', content: 'three' },
-];
-
-const Tokens = z.object({ tokens: z.array(z.int()) });
-
-/** The engine, and where its weights are changed and have their label. */
-export interface Asked {
-  replica: string;
-  engine: Ask;
-  control: Ask;
-}
+/** What an engine is, whatever its weights, and how it was started. */
 
 export async function identify(
   { replica, engine }: Pick<Asked, 'replica' | 'engine'>,
@@ -47,19 +22,8 @@ export async function identify(
       `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(models.map(({ id }) => id))}`,
       replica,
     );
-  const call = 'POST /tokenize';
-  const encode = async (text: object): Promise<number[] | null> => {
-    const reply = await engine.raw(call, { body: { model: found.id, ...text }, ...bound });
-    // A model without a chat template.
-    if ('messages' in text && reply.status === 400) return null;
-    return read(Tokens, { reply, site: { replica, call } }).tokens;
-  };
-  const ids: (number[] | null)[] = [];
-  for (const prompt of TEXTS) ids.push(await encode({ prompt, add_special_tokens: true }));
-  ids.push(await encode({ messages: CHAT, add_generation_prompt: true }));
-  const tokenizer = createHash('sha256').update(JSON.stringify(ids)).digest('hex').slice(0, 16);
-  const { max_model_len = null } = found;
-  return { model: found.id, max_model_len, tokenizer, logprobs_mode: null };
+  const { id: model, max_model_len = null } = found;
+  return await identityOf({ replica, engine }, { model, max_model_len, ...bound });
 }
 
 /** When the server's process began, among its metrics (capture 111). */
@@ -69,33 +33,16 @@ const WORKED = /^process_cpu_seconds_total (\S{1,40})$/m;
 const measuredIn = ({ status, text }: Pick<HttpReply, 'status' | 'text'>): string =>
   status === 200 ? text : '';
 
-/**
- * The label of the one engine that answers; null: it has none. Each question has a connection of its own. `starts`:
- * also by when their processes began.
- */
-export async function asOne(
+export const asOne = (
   { replica, engine, control }: Asked,
-  { starts: asks_starts, ...bound }: Bound & { starts: boolean },
-): Promise<string | null> {
-  // One kind after the other: by turns, a balancer of two would give one of them to each engine.
-  const labels = await answersTo(async () => labelIn(await control.raw('GET /weight_info', bound)));
-  const starts = await answersTo(async () => {
-    if (!asks_starts) return null;
-    return STARTED.exec(measuredIn(await engine.raw('GET /metrics', bound)))?.[1] ?? null;
+  { starts, ...bound }: Bound & { starts: boolean },
+): Promise<string | null> =>
+  theOne(replica, {
+    label: async () => labelIn(await control.raw('GET /weight_info', bound)),
+    started: starts
+      ? async () => STARTED.exec(measuredIn(await engine.raw('GET /metrics', bound)))?.[1] ?? null
+      : null,
   });
-  if (labels.size === 1 && starts.size === 1) return [...labels][0] ?? null;
-  const what =
-    labels.size > 1
-      ? `the weights ${[...labels].map((label) => (label === null ? 'nothing' : preview(label))).join(' and ')}`
-      : `${starts.size} processes`;
-  throw rejected(
-    `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer). Give each engine its own URL`,
-    replica,
-  );
-}
-
-const answersTo = async <T>(ask: () => Promise<T>): Promise<Set<T>> =>
-  new Set(await Promise.all(Array.from({ length: QUESTIONS }, ask)));
 
 /** null: its metrics do not say. */
 export async function processSign(
@@ -106,9 +53,6 @@ export async function processSign(
   const [started, worked] = [STARTED, WORKED].map((one) => one.exec(measured)?.[1]);
   return started === undefined || worked === undefined ? null : { started, cpu_s: Number(worked) };
 }
-
-const rejected = (what: string, replica: string): Fault =>
-  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
 
 const LONGEST = 200;
 const ServerInfo = z.object({
