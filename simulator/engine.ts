@@ -14,6 +14,8 @@ export interface EngineStats {
 
 /** A generation as the engine handles it. */
 export interface Sequence {
+  /** By which it may be aborted; null: it has none. */
+  id: string | null;
   /** It has a place and runs. `leave` gives the place back. */
   start: (leave: () => void) => void;
   /** It produces nothing while it is frozen. */
@@ -37,6 +39,9 @@ export interface Engine {
    */
   pause(mode: PauseMode): Promise<void>;
   resume(): void;
+  /** Running and waiting ones whose id is meant. */
+  abort(isMeant: (id: string) => boolean): void;
+  has(id: string): boolean;
   isPaused(): boolean;
   /** Running generations are frozen. */
   isFrozen(): boolean;
@@ -81,7 +86,7 @@ export function createEngine(settings: Pick<SimulatorSettings, 'max_num_seqs'>):
 
 interface Places extends Pick<
   Engine,
-  'enter' | 'pause' | 'resume' | 'isPaused' | 'isFrozen' | 'reweigh'
+  'enter' | 'pause' | 'resume' | 'abort' | 'has' | 'isPaused' | 'isFrozen' | 'reweigh'
 > {
   counts: () => Pick<EngineStats, 'running' | 'waiting'>;
 }
@@ -118,7 +123,12 @@ function createPlaces(settings: Pick<SimulatorSettings, 'max_num_seqs'>): Places
     frozen = isFrozen;
     for (const sequence of running) sequence.freeze(isFrozen);
   };
+  const abort = (isMeant: (id: string) => boolean): void => {
+    for (const one of [...running, ...line]) if (isMeant(one.id ?? '')) one.abort();
+  };
   return {
+    abort,
+    has: (id) => [...running, ...line].some((one) => one.id === id),
     enter(sequence) {
       line.add(sequence);
       admit();
@@ -127,7 +137,7 @@ function createPlaces(settings: Pick<SimulatorSettings, 'max_num_seqs'>): Places
     async pause(mode) {
       paused = true;
       if (mode === 'keep') freeze(true);
-      if (mode === 'abort') for (const sequence of [...running, ...line]) sequence.abort();
+      if (mode === 'abort') abort(() => true);
       if (mode === 'wait' && running.size > 0 && !frozen)
         await new Promise<void>((resolve) => draining.add(resolve));
     },

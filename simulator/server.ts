@@ -2,14 +2,20 @@ import { randomInt } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { z } from 'zod';
 import { describeError } from '../src/platform/errors.js';
-import { createCompletions } from './completions/completions.js';
-import { GENERATE } from './completions/generate-speech.js';
 import { createWeights } from './weights.js';
+import { faultPath } from './wire/aliases.js';
 import { createControl } from './wire/control.js';
 import { createEndpoints, findEndpoint } from './wire/endpoints.js';
 import { createEngine } from './engine.js';
 import { createFaults } from './faults.js';
-import { errorBody, headerOf, Refusal, sendJson, type Exchange } from './wire/http-exchange.js';
+import {
+  errorBody,
+  headerOf,
+  Refusal,
+  sendJson,
+  sendRefusal,
+  type Exchange,
+} from './wire/http-exchange.js';
 import { openListener } from './listener.js';
 import { createPolicy } from './policy/policy.js';
 import { createRandom, type Random } from './random.js';
@@ -33,7 +39,7 @@ export interface Simulator {
   close(): Promise<void>;
 }
 
-/** Starts a replacement for a vLLM server. Rejects if the settings are wrong (ZodError) or the port is taken. */
+/** Starts a replacement for a vLLM or an SGLang server. Rejects if the settings are wrong (ZodError) or the port is taken. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const settings = SimulatorSettings.parse(options.settings);
   const host = options.host ?? '127.0.0.1';
@@ -60,14 +66,10 @@ function createHandler(
   });
   const { random } = shared;
   const parts = { settings, policy, engine, weights, log, random, closeFor, exit };
-  const endpoints = createEndpoints({
-    ...parts,
-    complete: createCompletions(parts),
-    generate: createCompletions(parts, GENERATE),
-    cleared: (fault) => faults.cleared(fault),
-  });
+  const endpoints = createEndpoints({ ...parts, cleared: (fault) => faults.cleared(fault) });
   const control = createControl({
     settings,
+    engine,
     faults,
     log,
     change(change) {
@@ -80,7 +82,8 @@ function createHandler(
     if (exchange.path.startsWith('/simulator/')) return control(exchange);
     checkKey(exchange, settings);
     const endpoint = findEndpoint(endpoints, exchange);
-    await endpoint(exchange, faults.hit(exchange));
+    const path = faultPath(exchange.path, settings.dialect);
+    await endpoint(exchange, faults.hit({ ...exchange, path }));
   };
   return (request, response) => {
     const path = request.url?.split('?')[0] ?? '/';
@@ -120,7 +123,7 @@ function sendFailure(exchange: Exchange, error: unknown): void {
     return;
   }
   if (error instanceof Refusal) {
-    sendJson(exchange, error);
+    sendRefusal(exchange, error);
     return;
   }
   const message = describeError(error);

@@ -114,7 +114,16 @@ const changeable = {
   max_num_seqs: z.int().positive(),
 };
 
+const Dialect = z.enum(['vllm', 'sglang']);
+export type Dialect = z.infer<typeof Dialect>;
+
 export const SimulatorSettings = z.strictObject({
+  /** Whose routes it has. SGLang's change weights in any mode; its `model_path` is a file as `weights_path` below. */
+  dialect: Dialect.default('vllm'),
+  /** As SGLang's `--incremental-streaming-output`: each event has only what is new. */
+  incremental_streaming: z.boolean().default(false),
+  /** As SGLang's `--enable-weights-cpu-backup`: weights are there again after a sleep. */
+  weights_backup: z.boolean().default(true),
   tokens_per_second: changeable.tokens_per_second.default(0),
   ms_to_first_token: changeable.ms_to_first_token.default(0),
   thinking_tokens: changeable.thinking_tokens.default([8, 40]),

@@ -31,6 +31,8 @@ export interface WeightStore {
   adapters: () => string[];
   /** From a file of weights. Throws if that is missing or invalid. */
   loadAdapter: (adapter: { name: string; file: string }) => void;
+  /** One that was unloaded, from where it was; false: it was never there. */
+  reloadAdapter: (name: string) => boolean;
   /** A request that runs under it goes on. */
   unloadAdapter: (name: string) => void;
   /** A transfer by a trainer. Until it is over, one request that computes ends the process. */
@@ -127,7 +129,7 @@ export function createWeights(
 /** An adapter that was made for other weights than those below it is no whole policy. */
 function createAdapters(
   base: () => Weights,
-): Pick<WeightStore, 'under' | 'adapters' | 'loadAdapter' | 'unloadAdapter'> {
+): Pick<WeightStore, 'under' | 'adapters' | 'loadAdapter' | 'reloadAdapter' | 'unloadAdapter'> {
   const known = new Map<string, { weights: Weights; on: string }>();
   const loaded = new Set<string>();
   return {
@@ -142,6 +144,10 @@ function createAdapters(
       const weights = WeightsFile.parse(JSON.parse(readFileSync(file, 'utf8')));
       known.set(name, { weights, on: base().name });
       loaded.add(name);
+    },
+    reloadAdapter: (name) => {
+      if (known.has(name)) loaded.add(name);
+      return known.has(name);
     },
     unloadAdapter: (name) => {
       loaded.delete(name);

@@ -85,7 +85,7 @@ export function watchPauses(engines: readonly Engine[]): { stop: () => Promise<n
 /** A missing engine is not paused. */
 export async function isPaused(engine: Engine): Promise<boolean> {
   try {
-    const response = await fetch(`${engine.process().url}/is_paused`);
+    const response = await fetch(`${engine.process().url}/simulator/engine`);
     return ((await response.json()) as { is_paused: boolean }).is_paused;
   } catch {
     return false;

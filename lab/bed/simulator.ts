@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
 import type { Exit } from '../../dev/child.js';
+import type { EngineStats } from '../../simulator/engine.js';
 import type { RequestEntry } from '../../simulator/request-log.js';
 import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../simulator/settings.js';
 import { startLogged } from './command.js';
@@ -20,7 +21,7 @@ export interface SimulatorProcess {
   inject: (fault: z.input<typeof FaultSpec>) => Promise<void>;
   /** Removes faults, including those that have not struck yet. */
   clearFaults: () => Promise<void>;
-  /** The number of running requests from `/metrics`. */
+  /** The number of running requests. */
   runningRequests: () => Promise<number>;
   /** SIGKILL, and waits for its end. */
   kill: () => Promise<Exit>;
@@ -71,8 +72,7 @@ export async function startSimulatorProcess({
       await call(`${url}/simulator/faults`, { method: 'DELETE' });
     },
     runningRequests: async () => {
-      const text = await call(`${url}/metrics`, {});
-      return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
+      return (await statsOf(url)).running;
     },
     kill: () => {
       if (ended() === null) process.kill(child.pid, 'SIGKILL');
@@ -94,10 +94,12 @@ const urlsIn = async (logFile: string): Promise<string[]> =>
 
 /** How many requests the simulator at this URL has answered with tokens, probes included. */
 export async function answeredBy(url: string): Promise<number> {
-  const text = await call(`${url}/metrics`, {});
-  const lines = [...text.matchAll(/^vllm:request_success_total\{.*"(?:stop|length)".*\} (\S+)$/gm)];
-  return lines.reduce((sum, [, value]) => sum + Number(value), 0);
+  const { finished } = await statsOf(url);
+  return finished.stop + finished.length;
 }
+
+const statsOf = async (url: string): Promise<EngineStats> =>
+  JSON.parse(await call(`${url}/simulator/engine`, {})) as EngineStats;
 
 export const requestLogOf = (directory: string): string => path.join(directory, 'requests.jsonl');
 

@@ -26,6 +26,8 @@ export interface CompletionRequest extends AnswerOptions {
   top_logprobs: number;
   /** For the prompt's tokens; not in a stream. */
   prompt_logprobs: boolean;
+  /** Nothing is sampled; absent: something is. */
+  computes_only?: boolean;
   return_token_ids: boolean;
   /** Which of the prompt's ids stand for pictures; absent: no wire that takes some. */
   places?: readonly { offset: number; length: number }[];

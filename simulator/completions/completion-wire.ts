@@ -14,6 +14,8 @@ export interface Piece {
 }
 
 export interface Wire {
+  /** A stream that is cut off before its first token has a last chunk, too. */
+  aborts_empty?: true;
   /** One SSE event. The first carries the prompt's ids, the last the fingerprint unless a usage event follows. */
   chunk(piece: Piece): string;
   /** The event after the last chunk, or '' if no usage is requested. */

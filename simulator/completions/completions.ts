@@ -10,7 +10,7 @@ import {
   commonHeaders,
   headerOf,
   Refusal,
-  sendJson,
+  sendRefusal,
   type Exchange,
 } from '../wire/http-exchange.js';
 import { startPacing, type Pacing } from './pacing.js';
@@ -66,7 +66,7 @@ export function createCompletions(parts: CompletionParts, speech: Speech = COMPL
       record.end(instead);
     } else if ('refusal' in read) {
       record.end('rejected');
-      sendJson(exchange, read.refusal);
+      sendRefusal(exchange, read.refusal);
     } else {
       run({ exchange, request: read.request, fault, record, parts, speech });
     }
@@ -132,6 +132,7 @@ function run(given: Run): void {
     if (engine.isFrozen()) pacing.freeze(true);
   };
   const leave = engine.enter({
+    id: request.request_id,
     start: (leaveRunning) => {
       if (parts.weights.isTransferring() || engine.stats().is_asleep) parts.exit();
       leavePlace = leaveRunning;

@@ -87,7 +87,8 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
     }),
     abort() {
       // Without tokens there is no terminal chunk either.
-      finishWith(sent === 0 ? ENDINGS.done_without_finish : ENDINGS.abort_finish);
+      const isUntold = sent === 0 && facts.wire.aborts_empty !== true;
+      finishWith(isUntold ? ENDINGS.done_without_finish : ENDINGS.abort_finish);
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { problemsOf } from '../../src/model/problems.js';
 import { parseJson } from './body-reader.js';
+import type { Engine } from '../engine.js';
 import type { Faults } from '../faults.js';
 import { readText, Refusal, sendJson, type Exchange } from './http-exchange.js';
 import type { RequestLog } from '../request-log.js';
@@ -8,6 +9,7 @@ import { FaultSpec, SettingsChange, type SimulatorSettings } from '../settings.j
 
 export interface ControlParts {
   settings: Readonly<SimulatorSettings>;
+  engine: Engine;
   change: (change: SettingsChange) => void;
   faults: Faults;
   log: RequestLog;
@@ -17,9 +19,9 @@ type Handler = (exchange: Exchange) => Promise<unknown>;
 
 /**
  * The simulator's own endpoints, below `/simulator/`; they answer 200 with JSON. Methods by path:
- * settings GET, PUT; faults GET, POST, DELETE; faults/<id> DELETE; requests GET, DELETE; counts GET.
+ * settings GET, PUT; faults GET, POST, DELETE; faults/<id> DELETE; requests GET, DELETE; counts GET; engine GET.
  */
-export function createControl({ settings, change, faults, log }: ControlParts) {
+export function createControl({ settings, engine, change, faults, log }: ControlParts) {
   const endpoints: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
     '/simulator/settings': {
       GET: () => Promise.resolve(settings),
@@ -39,6 +41,9 @@ export function createControl({ settings, change, faults, log }: ControlParts) {
         log.reset();
         return Promise.resolve({});
       },
+    },
+    '/simulator/engine': {
+      GET: () => Promise.resolve({ ...engine.stats(), is_paused: engine.isPaused() }),
     },
     '/simulator/counts': { GET: () => Promise.resolve({ rollouts: log.counts() }) },
   };

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { readBody } from './body-reader.js';
 import type { Engine } from '../engine.js';
 import { workerFailed } from './fault-answers.js';
+import { createHang } from './hang.js';
 import { sendJson, type Exchange } from './http-exchange.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
@@ -95,35 +96,6 @@ interface DevParts {
   cleared: (fault: FaultSpec) => Promise<void>;
   exit: () => void;
 }
-
-/** An engine that waits inside a transfer answers nothing that its workers or its scheduler would have to. */
-function createHang(cleared: DevParts['cleared']) {
-  let over: Promise<void> | null = null;
-  return {
-    hang: async (fault: FaultSpec): Promise<void> => {
-      over = cleared(fault);
-      await over;
-      over = null;
-    },
-    waitingFor: (endpoints: Endpoints): Endpoints => {
-      const after =
-        (endpoint: Endpoint): Endpoint =>
-        async (exchange, fault) => {
-          if (over !== null) await over;
-          await endpoint(exchange, fault);
-        };
-      return Object.fromEntries(
-        Object.entries(endpoints).map(([path, methods]) => [
-          path,
-          Object.fromEntries(Object.entries(methods).map(([name, one]) => [name, after(one)])),
-        ]),
-      );
-    },
-  };
-}
-
-type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
-type Endpoints = Record<string, Record<string, Endpoint>>;
 
 const ReloadWeights = z.looseObject({
   method: z.literal('reload_weights'),

@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createCompletions } from '../completions/completions.js';
+import { GENERATE } from '../completions/generate-speech.js';
 import { createDevEndpoints } from './dev-endpoints.js';
-import type { Engine } from '../engine.js';
+import type { DialectEndpoints, Endpoint, EndpointParts, Endpoints } from './endpoint.js';
+import { createSglangEndpoints } from './sglang/endpoints.js';
 import { answerElsewhere } from './fault-answers.js';
 import {
   Refusal,
@@ -13,7 +16,7 @@ import {
 } from './http-exchange.js';
 import { metricsText } from './metrics.js';
 import type { WeightStore } from '../weights.js';
-import type { FaultSpec, SimulatorSettings } from '../settings.js';
+import type { SimulatorSettings } from '../settings.js';
 import { detokenize, tokenize, readChat } from './tokenize.js';
 import { renderChat } from '../policy/chat-template.js';
 import { encode } from '../policy/tokenizer.js';
@@ -26,33 +29,22 @@ import { readBody } from './body-reader.js';
 /** The version that `/version` reports: that of the vLLM whose wire this is, marked as the simulator's. */
 const SIMULATOR_VERSION = '0.32.0+simulator';
 
-export interface EndpointParts {
-  settings: Readonly<SimulatorSettings>;
-  engine: Engine;
-  weights: WeightStore;
-  complete: Endpoint;
-  /** `/inference/v1/generate`. */
-  generate: Endpoint;
-  /** Resolves when this fault has been cleared. */
-  cleared: (fault: FaultSpec) => Promise<void>;
-  /** What a fault may do instead of an endpoint. */
-  closeFor: (ms: number) => void;
-  exit: () => void;
-}
-
-/** Answers a request, with or without a fault. */
-type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
-
-/** vLLM's endpoints, by path and method. */
-type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
-
 /** Several servers of one process are several engines. */
 let servers = 0;
 const startOfServer = (): number => performance.timeOrigin / 1000 + servers++ / 100;
 
-export function createEndpoints(parts: EndpointParts): Endpoints {
-  const { settings, engine, weights, complete, generate } = parts;
-  const started_s = startOfServer();
+export function createEndpoints(given: Omit<EndpointParts, 'started_s'>): Endpoints {
+  const parts = { ...given, started_s: startOfServer() };
+  const { sampling, plain } =
+    given.settings.dialect === 'sglang' ? createSglangEndpoints(parts) : createVllmEndpoints(parts);
+  return mapEndpoints(
+    { ...sampling, ...mapEndpoints(plain, unlessHit(parts)) },
+    onceReleased(parts),
+  );
+}
+
+function createVllmEndpoints(parts: EndpointParts): DialectEndpoints {
+  const { settings, engine, weights, started_s } = parts;
   const plain: Endpoints = {
     '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
     '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
@@ -74,11 +66,11 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
     ...(settings.max_loras !== null && createAdapterEndpoints(weights, settings.max_loras)),
     ...(settings.dev_mode && createDevEndpoints(engine, parts)),
   };
-  const tokens = {
-    '/v1/completions': { POST: complete },
-    '/inference/v1/generate': { POST: generate },
+  const sampling = {
+    '/v1/completions': { POST: createCompletions(parts) },
+    '/inference/v1/generate': { POST: createCompletions(parts, GENERATE) },
   };
-  return mapEndpoints({ ...tokens, ...mapEndpoints(plain, unlessHit(parts)) }, onceReleased(parts));
+  return { sampling, plain };
 }
 
 type Wrap = (endpoint: Endpoint) => Endpoint;

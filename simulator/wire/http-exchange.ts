@@ -16,13 +16,15 @@ export class Refusal extends Error {
   readonly status: number;
   readonly body: unknown;
   readonly headers: Readonly<Record<string, string>>;
+  readonly event: object | undefined;
 
-  constructor({ status, body, headers }: RefusalFacts) {
+  constructor({ status, body, headers, event }: RefusalFacts) {
     super(`HTTP ${status}`);
     this.name = 'Refusal';
     this.status = status;
     this.body = body;
     this.headers = headers ?? {};
+    this.event = event;
   }
 }
 
@@ -30,6 +32,17 @@ export interface RefusalFacts {
   status: number;
   body: unknown;
   headers?: Record<string, string>;
+  /** What a stream that has begun says in place of the body. */
+  event?: object | undefined;
+}
+
+export function sendRefusal(exchange: Exchange, refusal: Refusal): void {
+  if (refusal.event === undefined || refusal.status !== 200) {
+    sendJson(exchange, refusal);
+    return;
+  }
+  const text = `data: ${JSON.stringify(refusal.event)}\n\ndata: [DONE]\n\n`;
+  sendText(exchange, { status: 200, type: 'text/event-stream; charset=utf-8', text });
 }
 
 /** vLLM's error object. */

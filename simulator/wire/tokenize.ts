@@ -115,8 +115,10 @@ function contentText(
     .join('\n');
 }
 
-const DetokenizeBody = z.looseObject({
+export const DetokenizeBody = z.looseObject({
   model: z.string().nullish(),
+  /** SGLang's alone. */
+  skip_special_tokens: z.boolean().default(true),
   tokens: z.array(z.int().nonnegative()),
 });
 

@@ -88,8 +88,8 @@ export interface EngineSettings {
   backend: string | null;
   /** The cache's type, as it was asked for: `auto`, `fp8`. */
   cache_dtype: string | null;
-  /** false: it was started without a way to sleep. */
-  sleep_mode: boolean | null;
+  /** At which levels it can sleep; empty: it was started without a way to. */
+  sleep_levels: readonly SleepLevel[] | null;
   /** How many adapters it has room for at once; 0: it was started without them. */
   adapter_places: number | null;
 }

@@ -48,7 +48,7 @@ export function controlledEngine(replica: string): ControlledEngine {
     replica,
     identity: { model: 'm', max_model_len: 100, tokenizer: 't', logprobs_mode: null },
     mode: 'processed',
-    started: { backend: null, cache_dtype: null, sleep_mode: null, adapter_places: null },
+    started: { backend: null, cache_dtype: null, sleep_levels: null, adapter_places: null },
     control_url: replica.replace(/\/v1$/, ''),
     calls: [],
     process: null,

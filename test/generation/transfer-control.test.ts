@@ -147,7 +147,7 @@ describe('how an engine was started', () => {
     assert.deepEqual(await asked(t, { server_info: reply(200, info({ backend: 'nccl' })) }), {
       backend: 'nccl',
       cache_dtype: 'fp8_e5m2',
-      sleep_mode: null,
+      sleep_levels: null,
       adapter_places: null,
     });
   });
@@ -155,7 +155,7 @@ describe('how an engine was started', () => {
   test('is whether it can sleep', async (t) => {
     for (const enable_sleep_mode of [true, false]) {
       const server_info = reply(200, info(null, { model_config: { enable_sleep_mode } }));
-      assert.equal((await asked(t, { server_info })).sleep_mode, enable_sleep_mode);
+      assert.deepEqual((await asked(t, { server_info })).sleep_levels, enable_sleep_mode ? [1, 2] : []);
     }
   });
 
@@ -182,7 +182,7 @@ describe('how an engine was started', () => {
     assert.deepEqual(await asked(t, { server_info: failed, metrics: NOT_FOUND }), {
       backend: null,
       cache_dtype: null,
-      sleep_mode: null,
+      sleep_levels: null,
       adapter_places: null,
     });
     assert.equal((await asked(t, { server_info: reply(200, '{}') })).backend, null);

@@ -102,9 +102,11 @@ async function sleepOf(
   const sleep = sleptOf(record, url) === null ? 'able' : 'ours';
   const { lacks } = await control.examine({ cache: 'reset', sleep }, bound);
   checkRoutes(url, { lacks });
-  const [label, { sleep_mode }] = await Promise.all([control.said(bound), control.settings(bound)]);
-  if (sleep_mode === false)
-    throw refused(`${url} was started without a way to sleep (vLLM: --enable-sleep-mode)`);
+  const [label, { sleep_levels }] = await Promise.all([control.said(bound), control.settings(bound)]);
+  if (sleep_levels?.includes(level) === false)
+    throw refused(
+      `${url} was started without a way to sleep at level ${level} (vLLM: --enable-sleep-mode; SGLang: --enable-memory-saver, for level 1 also --enable-weights-cpu-backup)`,
+    );
   // Nothing that computes reaches an engine whose weights are not known to be whole.
   const before =
     entry?.state === 'current' ? await control.promptLogprobs(AGREED_IDS, bound) : null;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { EngineIdentity } from '../../model/policy/record.js';
-import { preview } from '../../model/problems.js';
+import { preview, previews } from '../../model/problems.js';
 import type { Bound } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { read } from '../wire/ask.js';
@@ -27,10 +27,22 @@ const CHAT = [
 
 const Tokens = z.object({ tokens: z.array(z.int()) });
 
+interface Served {
+  id: string;
+  max_model_len?: number | null | undefined;
+}
+
 export async function identityOf(
   { raw, replica }: Pick<Ask, 'raw' | 'replica'>,
-  { model, max_model_len, ...bound }: Bound & Pick<EngineIdentity, 'model' | 'max_model_len'>,
+  { models, asked, ...bound }: Bound & { models: readonly Served[]; asked: string | null },
 ): Promise<EngineIdentity> {
+  const found = models.find(({ id }) => id === (asked ?? models[0]?.id));
+  if (found === undefined)
+    throw rejected(
+      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(models.map(({ id }) => id))}`,
+      replica,
+    );
+  const { id: model, max_model_len = null } = found;
   const call = 'POST /tokenize';
   const encode = async (text: object): Promise<number[] | null> => {
     const reply = await raw(call, { body: { model, ...text }, ...bound });

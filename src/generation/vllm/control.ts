@@ -44,7 +44,7 @@ export function createVllmControl(options: ControlOptions): WeightControl {
     control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
     identify: async ({ model }, bound) => {
       await asOne(anew, { starts: true, ...bound });
-      return await identify({ replica, engine }, { model, ...bound });
+      return await identify(engine, { model, ...bound });
     },
     asOne: ({ starts }, bound) => asOne(anew, { starts, ...bound }),
     processSign: (bound) => processSign(anew, bound),
@@ -83,7 +83,7 @@ export function createVllmControl(options: ControlOptions): WeightControl {
     ...adapterCalls(engine),
     promptLogprobs: async (prompt_ids, { adapter, ...bound }) => {
       const model = adapter ?? options.model ?? (await servedModels(engine, bound))[0]?.id ?? '';
-      return await promptLogprobs({ ...engine, replica }, { model, prompt_ids, ...bound });
+      return await promptLogprobs(engine, { model, prompt_ids, ...bound });
     },
     // The bodies of both differ from one version to the next.
     sleep: (level, bound) => order(`POST /sleep?level=${level}&mode=abort`, bound),

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import type { EngineIdentity } from '../../model/policy/record.js';
-import { preview, previews } from '../../model/problems.js';
 import type { Asked } from '../control/connections.js';
-import { identityOf, rejected, theOne } from '../control/identify.js';
+import { identityOf, theOne } from '../control/identify.js';
+import type { Ask } from '../wire/ask.js';
 import { jsonOf } from '../wire/ask.js';
 import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound, EngineSettings } from '../weight-control.js';
@@ -11,20 +11,11 @@ import { labelIn, servedModels } from './questions.js';
 
 /** What an engine is, whatever its weights, and how it was started. */
 
-export async function identify(
-  { replica, engine }: Pick<Asked, 'replica' | 'engine'>,
+export const identify = async (
+  engine: Ask,
   { model: asked, ...bound }: Bound & { model: string | null },
-): Promise<EngineIdentity> {
-  const models = await servedModels(engine, bound);
-  const found = models.find(({ id }) => id === (asked ?? models[0]?.id));
-  if (found === undefined)
-    throw rejected(
-      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(models.map(({ id }) => id))}`,
-      replica,
-    );
-  const { id: model, max_model_len = null } = found;
-  return await identityOf({ replica, engine }, { model, max_model_len, ...bound });
-}
+): Promise<EngineIdentity> =>
+  identityOf(engine, { models: await servedModels(engine, bound), asked, ...bound });
 
 /** When the server's process began, among its metrics (capture 111). */
 const STARTED = /^process_start_time_seconds (\S{1,40})$/m;
@@ -90,10 +81,11 @@ export async function engineSettings(
   ]);
   const measured = metrics === null ? '' : measuredIn(metrics);
   const told = ServerInfo.safeParse(info === null ? undefined : jsonOf(info)).data?.vllm_config;
+  const sleep_mode = told?.model_config?.enable_sleep_mode;
   const places = ADAPTER_PLACES.exec(measured)?.[1];
   return {
     backend: told === undefined ? null : (told.weight_transfer_config?.backend ?? 'none'),
-    sleep_mode: told?.model_config?.enable_sleep_mode ?? null,
+    sleep_levels: sleep_mode == null ? null : sleep_mode ? [1, 2] : [],
     adapter_places:
       told?.lora_config === null
         ? 0

@@ -1,0 +1,90 @@
+import { Fault } from '../../model/faults.js';
+import type { SleepLevel } from '../../model/workflow-safe/policy.js';
+import type { Bound, WeightControl } from '../weight-control.js';
+import type { Ask } from '../wire/ask.js';
+
+/**
+ * An engine's memory. SGLang does not say whether it sleeps, and its process ends when it is put to sleep or woken
+ * twice. So a mark behind its label says it: in the engine, where every worker finds it, and gone with its process.
+ */
+
+const MARKS = {
+  /** It has given all of its memory away. */
+  asleep: ' (asleep)',
+  /** It has the memory of its weights. */
+  weights: ' (weights)',
+  /** It has all of it, and is paused. */
+  awake: ' (awake)',
+} as const;
+type State = keyof typeof MARKS;
+const STATES = Object.keys(MARKS) as State[];
+
+/** What it has beside its weights. */
+const REST = ['kv_cache', 'cuda_graph'];
+
+/** A label as the engine says it. */
+export interface Marked {
+  label: string;
+  /** null: it has not slept since somebody resumed it. */
+  state: State | null;
+}
+
+export function unmarked(said: string): Marked {
+  const state = STATES.find((one) => said.endsWith(MARKS[one])) ?? null;
+  return { label: state === null ? said : said.slice(0, -MARKS[state].length), state };
+}
+
+export const marked = ({ label, state }: Marked): string =>
+  state === null ? label : `${label}${MARKS[state]}`;
+
+const sleeps = ({ state }: Marked): boolean => state === 'asleep' || state === 'weights';
+
+interface MemoryOf {
+  replica: string;
+  control: Ask;
+  said: (bound: Bound) => Promise<Marked>;
+  setLabel: (label: Marked, bound: Bound) => Promise<void>;
+}
+
+export function createMemory({ replica, control, said, setLabel }: MemoryOf) {
+  const order = (
+    path: 'release_memory_occupation' | 'resume_memory_occupation',
+    { tags, ...bound }: Bound & { tags?: readonly string[] },
+  ): Promise<void> => control.order(`POST /${path}`, { body: tags ? { tags } : {}, ...bound });
+  const isAsleep = async (bound: Bound): Promise<boolean> => sleeps(await said(bound));
+  const sleeping = {
+    /** It is paused, and runs nothing. The level is decided by how it was started (`sleep_levels`). */
+    sleep: async (_: SleepLevel, bound: Bound): Promise<void> => {
+      const { label, state } = await said(bound);
+      if (state === 'asleep') return;
+      const tags = state === 'weights' ? { tags: ['weights'] } : {};
+      await order('release_memory_occupation', { ...tags, ...bound });
+      await setLabel({ label, state: 'asleep' }, bound);
+    },
+    wakeUp: async (tag: 'weights' | null, bound: Bound): Promise<void> => {
+      const { label, state } = await said(bound);
+      if (state !== 'asleep' && (state !== 'weights' || tag !== null)) return;
+      const tags = state === 'weights' ? REST : tag === null ? undefined : [tag];
+      await order('resume_memory_occupation', { ...(tags && { tags }), ...bound });
+      await setLabel({ label, state: tag ?? 'awake' }, bound);
+    },
+    isAsleep,
+  } satisfies Pick<WeightControl, 'sleep' | 'wakeUp' | 'isAsleep'>;
+  return {
+    sleeping,
+    isAsleep,
+    /** Before it goes on. One that sleeps would end. */
+    beforeResume: async (bound: Bound): Promise<void> => {
+      const now = await said(bound);
+      if (sleeps(now)) throw asleep(replica);
+      if (now.state !== null) await setLabel({ ...now, state: null }, bound);
+    },
+  };
+}
+
+export const asleep = (replica: string): Fault =>
+  new Fault({
+    type: 'GenerationRejected',
+    message: `${replica}: it is asleep (POST /release_memory_occupation), and its weights cannot be changed before it is awake: POST /resume_memory_occupation`,
+    at: replica,
+  });
