@@ -55,13 +55,12 @@ export function createSglangControl(options: ControlOptions): WeightControl {
   return {
     replica,
     control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
-    identify: async ({ model }, bound) => {
+    identify: async ({ model: asked }, bound) => {
       await asOne({ starts: true }, bound);
-      return await identityOf(engine, {
-        models: await modelsOf(engine, bound),
-        asked: model,
-        ...bound,
-      });
+      const { served_model_name } = await sglang.settingsOf(engine, bound);
+      const served = await sglang.servedModels(engine, bound);
+      const models = sglang.underFirstName(served, served_model_name);
+      return await identityOf(engine, { models, asked, ...bound });
     },
     asOne,
     processSign: async (bound) => {
@@ -135,7 +134,9 @@ function adapterCalls({
   'adapters' | 'loadAdapter' | 'unloadAdapter'
 > {
   const adapters: WeightControl['adapters'] = async (bound) =>
-    (await modelsOf(engine, bound)).flatMap(({ id, parent }) => (parent == null ? [] : [id]));
+    (await sglang.servedModels(engine, bound)).flatMap(({ id, parent }) =>
+      parent == null ? [] : [id],
+    );
   return {
     adapters,
     loadAdapter: ({ name, path }, bound) =>
@@ -151,11 +152,6 @@ function adapterCalls({
       await control.order('POST /unload_lora_adapter', { schema: Done, body, ...bound });
     },
   };
-}
-
-async function modelsOf(engine: Ask, bound: Bound) {
-  const { served_model_name: name } = await sglang.settingsOf(engine, bound);
-  return await sglang.servedModels(engine, { name, ...bound });
 }
 
 const Loads = z.object({
