@@ -102,7 +102,10 @@ async function sleepOf(
   const sleep = sleptOf(record, url) === null ? 'able' : 'ours';
   const { lacks } = await control.examine({ cache: 'reset', sleep }, bound);
   checkRoutes(url, { lacks });
-  const [label, { sleep_levels }] = await Promise.all([control.said(bound), control.settings(bound)]);
+  const [label, { sleep_levels }] = await Promise.all([
+    control.said(bound),
+    control.settings(bound),
+  ]);
   if (sleep_levels?.includes(level) === false)
     throw refused(
       `${url} was started without a way to sleep at level ${level} (vLLM: --enable-sleep-mode; SGLang: --enable-memory-saver, for level 1 also --enable-weights-cpu-backup)`,
