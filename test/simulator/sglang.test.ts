@@ -65,8 +65,8 @@ const weights = async (name: string): Promise<string> => {
 };
 
 const SETTINGS = { dialect: 'sglang', max_loras: 4, tokens_per_second: 100 } as const;
-const post = (engine: Simulator, route: string, body: object = {}) =>
-  call(`${engine.url}${route}`, { body });
+const post = ({ url }: Simulator, ...[route, body = {}]: [route: string, body?: object]) =>
+  call(`${url}${route}`, { body });
 
 /** A stream of some tokens that goes on. */
 async function streaming(engine: Simulator, more: object = {}) {

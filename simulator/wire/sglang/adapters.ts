@@ -22,34 +22,36 @@ export function createAdapterEndpoints({
     const body = { rid: null, http_worker_ipc: null, success, error_message, loaded_adapters };
     sendJson(exchange, { status: success ? 200 : 400, body });
   };
-  const OFF = 'LoRA is not enabled. Please set `--enable-lora` to enable LoRA.';
+  /** Why it is not loaded; empty: it is. */
+  const failureOf = (name: string, file: string): string => {
+    if (max_loras === null)
+      return 'LoRA is not enabled. Please set `--enable-lora` to enable LoRA.';
+    if (weights.adapters().includes(name))
+      return `Failed to load LoRA adapter ${name} because it is already loaded`;
+    try {
+      weights.loadAdapter({ name, file });
+    } catch (error) {
+      return `Failed to load LoRA adapter ${name}: ${describeError(error)}`;
+    }
+    // Above `--max-loaded-loras` it drops the eldest.
+    const [eldest, ...others] = weights.adapters();
+    if (eldest !== undefined && others.length >= max_loras) weights.unloadAdapter(eldest);
+    return '';
+  };
   return {
     '/load_lora_adapter': {
       POST: async (exchange: Exchange): Promise<void> => {
         const { lora_name: name, lora_path: file } = await readBody(exchange, Load);
-        if (max_loras === null) return say(exchange, OFF);
-        if (weights.adapters().includes(name))
-          return say(exchange, `Failed to load LoRA adapter ${name} because it is already loaded`);
-        try {
-          weights.loadAdapter({ name, file });
-        } catch (error) {
-          return say(exchange, `Failed to load LoRA adapter ${name}: ${describeError(error)}`);
-        }
-        // Above `--max-loaded-loras` it drops the eldest.
-        const [eldest, ...others] = weights.adapters();
-        if (eldest !== undefined && others.length >= max_loras) weights.unloadAdapter(eldest);
-        say(exchange, '');
+        say(exchange, failureOf(name, file));
       },
     },
     '/unload_lora_adapter': {
       POST: async (exchange: Exchange): Promise<void> => {
         const { lora_name: name } = await readBody(exchange, Unload);
-        if (max_loras === null) return say(exchange, OFF);
-        if (!weights.adapters().includes(name))
-          return say(exchange, `LoRA with name ${name} does not exist`);
+        const isThere = weights.adapters().includes(name);
         weights.unloadAdapter(name);
         await front.unused(name);
-        say(exchange, '');
+        say(exchange, isThere ? '' : `LoRA with name ${name} does not exist`);
       },
     },
   };

@@ -7,7 +7,7 @@ import { createHang } from '../hang.js';
 import { sendJson, sendText, type Exchange } from '../http-exchange.js';
 import { DetokenizeBody, tokenize } from '../tokenize.js';
 import { createAdapterEndpoints } from './adapters.js';
-import { createFrontEnd } from './front-end.js';
+import { createFrontEnd, type FrontEnd } from './front-end.js';
 import { createGenerate, RESERVED } from './generate.js';
 import { createMemoryEndpoints } from './memory.js';
 import { createWeightsEndpoints } from './weights-endpoints.js';
@@ -39,34 +39,7 @@ export function createSglangEndpoints(parts: EndpointParts): DialectEndpoints {
     }),
   };
   const plain: Endpoints = {
-    '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
-    '/detokenize': {
-      POST: async (exchange) => {
-        const { tokens, skip_special_tokens } = await readBody(exchange, DetokenizeBody);
-        sendJson(exchange, {
-          status: 200,
-          body: { text: decode(tokens, { skip_special_tokens }) },
-        });
-      },
-    },
-    '/v1/models': {
-      GET: (exchange) => {
-        const card = {
-          object: 'model',
-          created: Math.floor(Date.now() / 1000),
-          owned_by: 'sglang',
-        };
-        const base = front.name();
-        const { max_model_len } = settings;
-        const data = [
-          { id: base, ...card, root: base, parent: null, max_model_len },
-          ...weights
-            .adapters()
-            .map((id) => ({ id, ...card, root: id, parent: base, max_model_len: null })),
-        ];
-        sendJson(exchange, { status: 200, body: { object: 'list', data } });
-      },
-    },
+    ...createModelEndpoints(parts, front),
     '/model_info': {
       GET: (exchange) => {
         const name = front.name();
@@ -101,6 +74,41 @@ export function createSglangEndpoints(parts: EndpointParts): DialectEndpoints {
   };
   return { sampling, plain };
 }
+
+/** Its tokenizer, and what it serves: under the path of the last update. */
+const createModelEndpoints = (
+  { settings, weights }: EndpointParts,
+  front: FrontEnd,
+): Endpoints => ({
+  '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
+  '/detokenize': {
+    POST: async (exchange) => {
+      const { tokens, skip_special_tokens } = await readBody(exchange, DetokenizeBody);
+      sendJson(exchange, {
+        status: 200,
+        body: { text: decode(tokens, { skip_special_tokens }) },
+      });
+    },
+  },
+  '/v1/models': {
+    GET: (exchange) => {
+      const card = {
+        object: 'model',
+        created: Math.floor(Date.now() / 1000),
+        owned_by: 'sglang',
+      };
+      const base = front.name();
+      const { max_model_len } = settings;
+      const data = [
+        { id: base, ...card, root: base, parent: null, max_model_len },
+        ...weights
+          .adapters()
+          .map((id) => ({ id, ...card, root: id, parent: base, max_model_len: null })),
+      ];
+      sendJson(exchange, { status: 200, body: { object: 'list', data } });
+    },
+  },
+});
 
 /** It generates a token, and one that waited in vain is not ready before the next. */
 function createHealth(isPaused: () => boolean): Endpoints {

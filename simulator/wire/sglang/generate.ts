@@ -134,7 +134,7 @@ function lateRefusal(message: string): Refusal {
 }
 
 function inStream({ status, body, event }: Refusal): Refusal {
-  const message = String(Object(Object(body).error).message);
+  const { message } = (body as { error: { message: string } }).error;
   const error = { message, type: 'invalid_request_error', code: status, retryable: false };
   return new Refusal({ status: 200, body: null, event: event ?? { error } });
 }

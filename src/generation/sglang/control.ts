@@ -47,27 +47,10 @@ export function createSglangControl(options: ControlOptions): WeightControl {
     await hold('retract', bound);
     await order('POST /abort_request', { body: { abort_all: true }, ...bound });
   };
-  const asOne: WeightControl['asOne'] = ({ starts }, bound) =>
-    theOne(replica, {
-      label: async () => unmarked(await sglang.labelOf(anew.engine, bound)).label,
-      started: starts ? async () => signIn(await startedOf(anew.engine, bound)) : null,
-    });
   return {
     replica,
     control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
-    identify: async ({ model: asked }, bound) => {
-      await asOne({ starts: true }, bound);
-      const { served_model_name } = await sglang.settingsOf(engine, bound);
-      const served = await sglang.servedModels(engine, bound);
-      const models = sglang.underFirstName(served, served_model_name);
-      return await identityOf(engine, { models, asked, ...bound });
-    },
-    asOne,
-    processSign: async (bound) => {
-      const sign = signIn(await started(bound));
-      // It alone tells processes apart.
-      return sign === null ? null : { started: sign, cpu_s: 0 };
-    },
+    ...identityCalls({ replica, engine, anew: anew.engine }),
     settings: async (bound) => settingsIn(await started(bound)),
     logprobsMode: (model, bound) =>
       probed(model, {
@@ -83,7 +66,10 @@ export function createSglangControl(options: ControlOptions): WeightControl {
       return { lacks, tells_label: true };
     },
     pause: async ({ mode, cache }, bound) => {
-      if (mode === 'abort') return await cutOff(bound);
+      if (mode === 'abort') {
+        await cutOff(bound);
+        return;
+      }
       if (mode === 'wait') await drained(engine, bound);
       // Where the scheduler runs ahead, a token of the old weights would come out under the next label.
       const mayFreeze =
@@ -122,6 +108,37 @@ export function createSglangControl(options: ControlOptions): WeightControl {
     promptLogprobs: (prompt_ids, bound) => sglang.promptLogprobs(engine, { prompt_ids, ...bound }),
     ...memory.sleeping,
     close,
+  };
+}
+
+/** What it is: under the name that stays, and by when its process began. */
+function identityCalls({
+  replica,
+  engine,
+  anew,
+}: { replica: string } & Record<'engine' | 'anew', Ask>): Pick<
+  WeightControl,
+  'identify' | 'asOne' | 'processSign'
+> {
+  const asOne: WeightControl['asOne'] = ({ starts }, bound) =>
+    theOne(replica, {
+      label: async () => unmarked(await sglang.labelOf(anew, bound)).label,
+      started: starts ? async () => signIn(await startedOf(anew, bound)) : null,
+    });
+  return {
+    asOne,
+    identify: async ({ model: asked }, bound) => {
+      await asOne({ starts: true }, bound);
+      const { served_model_name } = await sglang.settingsOf(engine, bound);
+      const served = await sglang.servedModels(engine, bound);
+      const models = sglang.underFirstName(served, served_model_name);
+      return await identityOf(engine, { models, asked, ...bound });
+    },
+    processSign: async (bound) => {
+      const sign = signIn(await startedOf(engine, bound));
+      // It alone tells processes apart.
+      return sign === null ? null : { started: sign, cpu_s: 0 };
+    },
   };
 }
 
