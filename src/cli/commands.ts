@@ -149,6 +149,9 @@ and options override it:
   --logprobs-mode MODE      processed (default) or raw
   --model NAME              default simulator
   --max-model-len N         default 8192
+  --dialect NAME            vllm (default), or sglang: its routes in place of vLLM's
+  --incremental-streaming true   as SGLang with --incremental-streaming-output
+  --weights-backup false    as SGLang without --enable-weights-cpu-backup; default true
   --dev-mode true           serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: its weights can be changed, as on the
                             simulator of npm start
   --max-loras N             serves /v1/load_lora_adapter, for so many adapters
