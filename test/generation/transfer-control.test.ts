@@ -155,7 +155,10 @@ describe('how an engine was started', () => {
   test('is whether it can sleep', async (t) => {
     for (const enable_sleep_mode of [true, false]) {
       const server_info = reply(200, info(null, { model_config: { enable_sleep_mode } }));
-      assert.deepEqual((await asked(t, { server_info })).sleep_levels, enable_sleep_mode ? [1, 2] : []);
+      assert.deepEqual(
+        (await asked(t, { server_info })).sleep_levels,
+        enable_sleep_mode ? [1, 2] : [],
+      );
     }
   });
 
