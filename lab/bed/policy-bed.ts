@@ -4,6 +4,7 @@ import { Client, Connection } from '@temporalio/client';
 import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract/policy.js';
 import { LOOPBACK_CHANNEL, onLoopback } from '../../src/client/server.js';
+import type { Kind } from '../../src/generation/adapters.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { promptLogprobs } from '../../simulator/weights.js';
 import type { Publish } from '../../src/model/policy/orders.js';
@@ -26,6 +27,8 @@ type PublishInput = z.input<typeof Publish>;
 
 /** A bed with simulators that know their weights, one worker, and a policy. */
 export interface PolicyBed extends Omit<RecoveryBed, 'batch'> {
+  /** Of its engines. */
+  kind: Kind;
   worker: KeptWorker;
   batch: (batch_id: string) => RecoveryBatch;
   stream: (id: string) => StreamToTest;
@@ -45,6 +48,8 @@ export interface PolicyBed extends Omit<RecoveryBed, 'batch'> {
 }
 
 export interface PolicyBedOptions extends Omit<RecoveryBedOptions, 'store' | 'env'> {
+  /** Default: `POLICY_ENGINE`, or vLLM. */
+  engine?: Kind;
   store?: PolicyStoreKind;
   /** Skill of all weights; without it they differ in skill. */
   skill?: number;
@@ -55,7 +60,9 @@ const PROBE_IDS = [10, 200, 33, 7, 91, 4, 150, 60];
 
 export async function startPolicyBed({
   store: kind = 'file',
+  engine = (process.env['POLICY_ENGINE'] ?? 'vllm') as Kind,
   simulator = {},
+  generation = {},
   skill,
   ...options
 }: PolicyBedOptions): Promise<PolicyBed> {
@@ -63,7 +70,9 @@ export async function startPolicyBed({
   const bed = await startRecoveryBed({
     replicas: 2,
     ...options,
+    generation: { kind: engine, ...generation },
     simulator: {
+      dialect: engine,
       dev_mode: true,
       scale_out: true,
       tokens_per_second: 200,
@@ -89,6 +98,7 @@ export async function startPolicyBed({
     const trainer = new Client({ connection, namespace });
     return {
       ...bed,
+      kind: engine,
       worker,
       batch: (batch_id) => bed.batch(TASK_QUEUE, batch_id),
       weights: (version) => weightsOf(version, { directory, skill }),

@@ -32,14 +32,33 @@ export interface SendingTrainer {
 
 const PARTS = 2;
 
+/** What each kind of engine calls the three steps, and how a part is sent. */
+const WIRES = {
+  vllm: {
+    code: 'ours',
+    start: 'start_weight_update',
+    send: 'update_weights',
+    end: 'finish_weight_update',
+    bodyOf: (update_info: object): object => ({ update_info }),
+  },
+  sglang: {
+    code: 'trainer',
+    start: 'begin_weight_update',
+    send: 'update_weights_from_distributed',
+    end: 'end_weight_update',
+    bodyOf: (part: object): object => ({ ...part, flush_cache: false }),
+  },
+};
+
 export function sendingTrainer(
   bed: PolicyBed,
   { incarnation = 'one', name = 'grpo' }: { incarnation?: string; name?: string } = {},
 ): SendingTrainer {
+  const wire = WIRES[bed.kind];
   const update = <N extends PolicyUpdate>(of: N, input: object): Promise<PolicyAnswers[N]> =>
     askPolicy(bed, (client) => client.update(of, input));
   const begin: SendingTrainer['begin'] = (given = {}) =>
-    update('begin', { holder: { name, incarnation }, ...given });
+    update('begin', { holder: { name, incarnation }, code: wire.code, ...given });
   /** By a wire of its own, which the workers' network does not concern. */
   const callsTo = async (
     { engines }: BeginAnswer,
@@ -50,7 +69,7 @@ export function sendingTrainer(
     await Promise.all(meant.map(({ url, control_url }) => call(own(url) ?? control_url)));
   };
   const start: SendingTrainer['start'] = (held, only) =>
-    callsTo(held, { only, call: (at) => post(`${at}/start_weight_update`) });
+    callsTo(held, { only, call: (at) => post(`${at}/${wire.start}`) });
   const send: SendingTrainer['send'] = async (
     held,
     { first = 0, last = PARTS - 1, only, is_started = first > 0 } = {},
@@ -58,14 +77,14 @@ export function sendingTrainer(
     if (!is_started) await start(held, only);
     const call = async (at: string): Promise<void> => {
       for (let part = first; part <= last; part++) {
-        const update_info = { weights: weightsOf(held.version), part, parts: PARTS };
-        await post(`${at}/update_weights`, { update_info });
+        const sent = { weights: weightsOf(held.version), part, parts: PARTS };
+        await post(`${at}/${wire.send}`, wire.bodyOf(sent));
       }
     };
     await callsTo(held, { only, call });
   };
   const endSession: SendingTrainer['endSession'] = (held, only) =>
-    callsTo(held, { only, call: (at) => post(`${at}/finish_weight_update`) });
+    callsTo(held, { only, call: (at) => post(`${at}/${wire.end}`) });
   const finish: SendingTrainer['finish'] = (held, sent = groupsOf(held)) =>
     update('finish', { ticket: held.ticket, sent });
   return {
