@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer learns the cipher of examples/learning. Whatever is killed, nothing is sampled twice.
 
-    python train.py --folder FOLDER --id ID --seed 1 [--address 127.0.0.1:7233]
+    python train.py --folder FOLDER --id ID --seed 1 [--rank 16] [--address 127.0.0.1:7233]
 
 Started again with the same FOLDER and ID, it continues from its last checkpoint. FOLDER has the first model in ``model``.
 """
@@ -15,6 +15,7 @@ from datasets import Dataset
 from durable_rollouts import Client
 from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 from notes import Notes
+from peft import LoraConfig
 from qwen import tokenizer
 from run import end_with_parent
 from task import TRAIN, samples
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--id", required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--rank", type=int, default=0, help="of an adapter (LoRA), which alone is trained; 0: the whole model is")
     parser.add_argument("--address", help="default: TEMPORAL_ADDRESS, temporal.toml, 127.0.0.1:7233")
     given = parser.parse_args()
     end_with_parent()
@@ -67,6 +69,7 @@ def main() -> None:
         rollout_func=notes.of(rollouts),
         reward_funcs=reward,
         callbacks=[publish, notes],
+        peft_config=LoraConfig(r=given.rank, lora_alpha=2 * given.rank, target_modules="all-linear") if given.rank > 0 else None,
         args=args,
     )
     trainer.train(resume_from_checkpoint=last_checkpoint(args.output_dir))

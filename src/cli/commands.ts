@@ -320,7 +320,8 @@ which learns nothing.
 
 --engine vllm uses a real vLLM: ROLLOUT_LEARNING_START is the command that starts it, ROLLOUT_LEARNING_PYTHON a Python
 with torch; --target is then 0.7 (examples/learning/README.md). --engine torch is an engine of our own for the same
-model, --trainer trl has TRL's GRPOTrainer train it (examples/trl/README.md). Both need ROLLOUT_LEARNING_PYTHON.`,
+model, --trainer trl has TRL's GRPOTrainer train it (examples/trl/README.md), with --rank N an adapter of that rank in
+its place. Both need ROLLOUT_LEARNING_PYTHON.`,
     load: async () => (await import('./learning.js')).learningCommand,
   },
 };

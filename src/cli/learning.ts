@@ -27,6 +27,7 @@ const OPTIONS = {
   'shuffle-advantages': FLAG,
   sleep: { type: 'string', default: '0' },
   send: FLAG,
+  rank: { type: 'string', default: '0' },
   chaos: FLAG,
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
   kills: TEXT,
@@ -56,6 +57,7 @@ export async function learningCommand(args: string[]): Promise<number> {
     shuffle_advantages: values['shuffle-advantages'],
     sleep: Number(oneOf('--sleep', { text: values.sleep, among: ['0', '1', '2'] })),
     send: values.send,
+    rank: wholeOf('rank', values.rank),
     kills: chaos
       ? {
           every_ms: 1000 * numberOf('kill-every', values['kill-every']),
@@ -74,16 +76,21 @@ interface Together {
   trainer: (typeof TRAINERS)[number];
   sleep: string;
   send: boolean;
+  rank: string;
   chaos: boolean;
   tick?: string;
   'shuffle-advantages': boolean;
 }
 
 function checkTogether({ engine, trainer, ...values }: Together): void {
-  const { sleep, send, chaos, tick, 'shuffle-advantages': shuffles } = values;
+  const { sleep, send, rank, chaos, tick, 'shuffle-advantages': shuffles } = values;
   if (trainer === 'trl' && (engine !== 'torch' || shuffles))
     throw new UsageError(
       '--trainer trl: expected neither another --engine nor --shuffle-advantages',
+    );
+  if (trainer !== 'trl' && rank !== '0')
+    throw new UsageError(
+      `--rank: expected --trainer trl, which alone trains an adapter; got ${trainer}`,
     );
   if (engine !== 'example' && (send || sleep !== '0'))
     throw new UsageError(

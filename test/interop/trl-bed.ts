@@ -79,12 +79,14 @@ export interface TrlBedOptions {
   joins?: boolean;
   /** Of the adapters that the engine loads; 0: it loads none. */
   most_rank?: number;
+  /** Another engine, with the model in this folder: its base URL. */
+  serve?: (model: string) => Promise<string>;
   env?: Record<string, string>;
 }
 
 export async function startTrlBed(
   name: string,
-  { tick_s, executable = PYTHON, joins = false, most_rank = 0, env = {} }: TrlBedOptions,
+  { tick_s, executable = PYTHON, joins = false, most_rank = 0, serve, env = {} }: TrlBedOptions,
 ): Promise<TrlBed> {
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
@@ -148,7 +150,7 @@ export async function startTrlBed(
         cipher: { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') },
       },
     });
-  let engine = startEngine('0');
+  let engine = serve === undefined ? startEngine('0') : made;
   const killEngine = async (): Promise<void> => {
     engine.child.kill('SIGKILL');
     await engine.ended;
@@ -163,7 +165,7 @@ export async function startTrlBed(
   let restarts = 0;
   let worker: WorkerProcess;
   try {
-    url = await untilItListens(engine);
+    url = serve === undefined ? await untilItListens(engine) : await serve(model);
     worker = await startWorker('rollouts');
   } catch (error) {
     await end();

@@ -1,22 +1,15 @@
 /** A real `GRPOTrainer` with PEFT, and one that sends its weights: which ones its engine gets, and under which labels. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../lab/bed/waiting.js';
 import { suite } from './engine.js';
-import type { Program, TrlBed } from './trl-bed.js';
+import type { TrlBed } from './trl-bed.js';
 import { startTrlBed, WITHOUT_TRL } from './trl-bed.js';
+import { onBed, STEPS } from './trl-training.js';
 
-const STEPS = 3;
 const ROWS_OF_STEP = 8;
 const MOST_RANK = 8;
-
-interface Line {
-  step?: number;
-  furthest?: number;
-  columns?: { rollout_id: string[]; completion_ids: number[][]; env_mask: number[][] };
-}
 
 suite('weights of a real TRL', {
   skip: WITHOUT_TRL,
@@ -28,34 +21,7 @@ suite('weights of a real TRL', {
     });
     after(() => bed.end());
 
-    const folderOf = (name: string): string => path.join(bed.bed.directory, name);
-    const train = (name: string, ...more: string[]): Program => {
-      const place = ['--folder', folderOf(name), '--store', bed.bed.store_root];
-      return bed.run('train.py', [...place, '--model', bed.model, '--run', name, ...more]);
-    };
-    const trained = async (name: string, ...more: string[]): Promise<string> => {
-      const { said, ended } = train(name, ...more);
-      assert.equal(await ended, 0, said.join('\n'));
-      return said.join('\n');
-    };
-    const stepsOf = (name: string): Line[] =>
-      readFileSync(path.join(folderOf(name), 'steps.jsonl'), 'utf8')
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line) as Line)
-        .filter(({ step }) => step !== undefined);
-    /** Of steps 0, 1, …, each once, with ratios of 1. */
-    const assertTrained = (name: string): void => {
-      const steps = stepsOf(name);
-      console.log(name, { ratios: steps.map(({ furthest }) => furthest) });
-      const expected = Array.from({ length: STEPS }, (_, step) => step);
-      assert.deepEqual(
-        steps.map(({ step }) => step),
-        expected,
-      );
-      for (const { step, furthest } of steps)
-        assert.ok(furthest! < 1e-4, `${name}, step ${step}: a ratio is ${furthest} away from 1`);
-    };
+    const on = onBed(() => bed);
 
     test('has parts that pass their tests', async () => {
       const { said, ended } = bed.run('test_weights.py', []);
@@ -64,16 +30,16 @@ suite('weights of a real TRL', {
     });
 
     test('an adapter alone is published, on the weights that the engine began with, and pauses nothing', async () => {
-      await trained('lora', '--rank', '4');
-      assertTrained('lora');
-      const versions = bed.loads().map((folder) => path.relative(folderOf('lora'), folder));
+      await on.trained('lora', '--rank', '4');
+      on.assertTrained('lora');
+      const versions = bed.loads().map((folder) => path.relative(on.folderOf('lora'), folder));
       assert.deepEqual(versions, ['weights/1', 'weights/2', 'weights/3', 'weights/4']);
       assert.deepEqual(bed.pauses(), []);
     });
 
     test('killed in its second step it goes on, and no token is sampled twice', async () => {
       const loaded = bed.loads().length;
-      const first = train('killed', '--rank', '4');
+      const first = on.train('killed', '--rank', '4');
       const ofSecond = (): { id: number }[] =>
         bed.sampled().filter(({ request }) => request.startsWith('killed:1.'));
       await eventually({ what: 'the second step', timeout_ms: 300_000 }, () => {
@@ -82,9 +48,9 @@ suite('weights of a real TRL', {
       });
       first.child.kill('SIGKILL');
       await first.ended;
-      await trained('killed', '--rank', '4');
-      assertTrained('killed');
-      for (const { columns } of stepsOf('killed'))
+      await on.trained('killed', '--rank', '4');
+      on.assertTrained('killed');
+      for (const { columns } of on.stepsOf('killed'))
         for (const [at, id] of columns!.rollout_id.entries()) {
           const mask = columns!.env_mask[at]!;
           const trainedOn = columns!.completion_ids[at]!.filter((_, k) => mask[k] === 1);
@@ -101,7 +67,7 @@ suite('weights of a real TRL', {
     });
 
     test('an adapter of a higher rank than the engine takes is refused before a token is sampled', async () => {
-      const { said, ended } = train('high', '--rank', String(2 * MOST_RANK));
+      const { said, ended } = on.train('high', '--rank', String(2 * MOST_RANK));
       assert.notEqual(await ended, 0);
       assert.match(
         said.join('\n'),
@@ -115,21 +81,21 @@ suite('weights of a real TRL', {
 
     test('weights are sent, with and without an adapter in them, and the engine reads no file', async () => {
       const loaded = bed.loads().length;
-      await trained('sent', '--send', '--take-over');
-      assertTrained('sent');
-      await trained('merged', '--send', '--rank', '4', '--take-over');
-      assertTrained('merged');
+      await on.trained('sent', '--send', '--take-over');
+      on.assertTrained('sent');
+      await on.trained('merged', '--send', '--rank', '4', '--take-over');
+      on.assertTrained('merged');
       assert.equal(bed.loads().length, loaded);
     });
 
     test('on weights of another training the model goes first, and its adapters follow', async () => {
       const loaded = bed.loads().length;
-      const said = await trained('other', '--rank', '4');
+      const said = await on.trained('other', '--rank', '4');
       assert.match(
         said,
         /other: the model is published without its adapter, since engines have other weights/,
       );
-      assertTrained('other');
+      on.assertTrained('other');
       const folders = bed
         .loads()
         .slice(loaded)

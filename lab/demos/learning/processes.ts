@@ -24,6 +24,8 @@ export interface Lesson {
   sleep: number;
   /** Weights are sent to the engine, and read from no file. */
   send: boolean;
+  /** Of the adapter that TRL trains in place of the model; 0: none. */
+  rank: number;
   /** null: the example's own engine. */
   vllm: Vllm | null;
   /** null: its policy is in numpy, or a vLLM serves it. */
@@ -80,7 +82,7 @@ export function enginePart({
   const args = [
     ...(torch === null
       ? ['wire.py', '--seed', String(lesson.seed)]
-      : [TORCH_ENGINE, '--model', modelOf(folder)]),
+      : [TORCH_ENGINE, '--model', modelOf(folder), '--max-lora-rank', String(lesson.rank)]),
     ...['--port', String(port), '--log', path.join(folder, 'engine.jsonl')],
     ...['--tick', String(lesson.tick_s)],
   ];
@@ -113,7 +115,7 @@ export function trainerPart(
 ): Part {
   const where = ['--id', idOf(folder), '--address', stack.address];
   const args = [...lessonArguments({ folder }, lesson), ...where];
-  const { torch, shuffle_advantages, sleep, send } = lesson;
+  const { torch, shuffle_advantages, sleep, send, rank } = lesson;
   const own = [
     ...(shuffle_advantages ? ['--shuffle-advantages'] : []),
     ...(sleep > 0 ? ['--sleep', String(sleep)] : []),
@@ -121,7 +123,7 @@ export function trainerPart(
   ];
   const script =
     torch?.trainer === 'trl'
-      ? { args: [TRL_TRAINER, ...args], python: torch.python }
+      ? { args: [TRL_TRAINER, ...args, '--rank', String(rank)], python: torch.python }
       : ofModel(['trainer.py', ...args, ...own], lesson);
   return examplePart(
     { name: 'trainer', finished, ...script },

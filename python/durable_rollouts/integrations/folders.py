@@ -55,8 +55,11 @@ def put_and_publish(
     unfinished.mkdir(parents=True)
     save(unfinished)
     unfinished.rename(path)
-    result = publish(policy, version, str(path) if kind == "checkpoint" else {"kind": "lora", "path": str(path)}, options=options)
-    last = version - KEPT if kind == "checkpoint" else max((int(Path(one).name) for one in result.get("may_delete", []) if Path(one).parent == folder), default=-1)
+    adapter: Adapter = {"kind": "lora", "path": str(path)}
+    result = publish(policy, version, str(path) if kind == "checkpoint" else adapter, options=options)
+    # Streams may go on under adapters that are older than the newest, and engines say which ones they need.
+    gone = [int(one.name) for one in map(Path, result.get("may_delete", [])) if one.parent == folder]
+    last = version - KEPT if kind == "checkpoint" else max(gone, default=-1)
     for older in folder.iterdir():
         if older.name.isdigit() and int(older.name) <= last:
             shutil.rmtree(older, ignore_errors=True)

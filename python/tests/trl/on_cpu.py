@@ -1,7 +1,8 @@
-"""Shards on CPUs, imported before the first ``Accelerator``. accelerate has FSDP2 for devices alone, and DeepSpeed would compile
-a collective of its own, in place of gloo's.
+"""Shards on CPUs, imported before the first ``Accelerator``. accelerate has FSDP2 and DeepSpeed for devices alone, and DeepSpeed
+would compile a collective of its own, in place of gloo's.
 """
 
+import importlib
 import os
 
 from accelerate.state import AcceleratorState, PartialState
@@ -21,6 +22,6 @@ def made(self, *given, fsdp_plugin=None, **named):
 AcceleratorState.__init__ = made
 
 if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
-    import deepspeed.comm.torch as comm
-
-    comm.build_shm_op = lambda: None
+    # As an attribute of its package it is torch itself.
+    importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None
+    PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_CPU)

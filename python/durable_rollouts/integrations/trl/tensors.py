@@ -37,13 +37,12 @@ class Whole:
         self.dtype = held.dtype
         self.shape = torch.Size(getattr(held, "ds_shape", held.shape))
 
-    @torch.no_grad()
     def full_tensor(self) -> torch.Tensor:
         """A copy. It has the name under which vLLM asks parts of FSDP for it."""
         layer = self._layer
         adapters = [] if layer is None else [one for one in layer.active_adapters if one in layer.lora_A]
         factors = [factor[one].weight for one in adapters for factor in (layer.lora_A, layer.lora_B)]
-        with _gathered([self._held, *factors]):
+        with torch.no_grad(), _gathered([self._held, *factors]):
             whole = _of_shards(self._held).detach().clone()
             for one in adapters:
                 # The trainer's own weights stay: taken out again, an adapter would leave rounding errors in them.
