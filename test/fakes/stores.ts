@@ -9,6 +9,7 @@ import pg from 'pg';
 import type { JournalLine } from '../../src/model/journal.js';
 import { isJournalCommit } from '../../lab/bed/postgres-bed.js';
 import { linesOf } from '../../lab/bed/journal-texts.js';
+import type { OutputSettings } from '../../src/trajectories/outputs-place.js';
 import { migratePostgres, openPostgresStore } from '../../src/trajectories/postgres/open.js';
 import type { OpenStore, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { CutProxy } from '../../lab/bed/cut-proxy.js';
@@ -67,7 +68,12 @@ export interface PostgresStore extends AnyStore {
   /** Queries as an administrator. */
   query: (text: string, values?: unknown[]) => Promise<Record<string, unknown>[]>;
   /** Another process, whose connections go through the test's proxy. */
-  open: (options?: { url?: string; patience_ms?: number; max_cached_bytes?: number }) => OpenStore;
+  open: (options?: {
+    url?: string;
+    patience_ms?: number;
+    max_cached_bytes?: number;
+    outputs?: OutputSettings;
+  }) => OpenStore;
 }
 
 let shared: Promise<PostgresServer> | null = null;

@@ -43,7 +43,8 @@ export function Breakdowns({
   options: Record<string, string>;
 }): JSX.Element {
   const isMany = rows.some(({ facts }) => facts?.replicas[0] !== rows[0]?.facts?.replicas[0]);
-  const { by = isMany ? 'replica' : 'stop reason' } = options;
+  const isStepped = rows.some(({ step }) => step !== null);
+  const { by = isStepped ? 'step' : isMany ? 'replica' : 'stop reason' } = options;
   return (
     <section class="breakdown" aria-label="sums">
       <h2 id="sums-title">

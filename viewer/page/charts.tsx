@@ -22,10 +22,17 @@ interface Shown {
 }
 
 /** Plain SVG; what a bar stands for is a link to the rollouts behind it. */
-export function Charts(shown: Shown): JSX.Element {
+export function Charts({
+  children,
+  ...shown
+}: Shown & {
+  /** What comes first. */
+  children: ComponentChildren;
+}): JSX.Element {
   const { rows } = shown;
   return (
     <div class="charts">
+      {children}
       <Histogram
         {...shown}
         title="Rewards"

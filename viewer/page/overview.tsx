@@ -68,8 +68,9 @@ export function Overview({
       {run.metrics !== null && (
         <Fields title={plural(Object.keys(run.metrics).length, 'metric')} fields={run.metrics} />
       )}
-      <Steps steps={run.closed_steps} />
-      <Charts {...{ run: run.id, rows, options }} />
+      <Charts {...{ run: run.id, rows, options }}>
+        <Steps {...{ run: run.id, steps: run.closed_steps, options }} />
+      </Charts>
       <Breakdowns {...{ run: run.id, rows, options }} />
     </section>
   );

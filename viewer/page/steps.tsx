@@ -1,10 +1,20 @@
 import type { JSX } from 'preact';
 import type { StepEntry } from '../documents.js';
+import { hrefOf } from './address.js';
 import { Frame, scales } from './charts.js';
+import { withCondition } from './rows.js';
 import { decimal, plural } from './words.js';
 
-/** Of a stream: the mean reward of each closed step. */
-export function Steps({ steps }: { steps: readonly StepEntry[] }): JSX.Element | null {
+/** Of a stream: the mean reward of each closed step, which leads to its rollouts. */
+export function Steps({
+  run,
+  steps,
+  options,
+}: {
+  run: string;
+  steps: readonly StepEntry[];
+  options: Record<string, string>;
+}): JSX.Element | null {
   const points = steps.flatMap(({ step, version, completed, mean_reward }) =>
     mean_reward === null ? [] : [{ step, version, completed, reward: mean_reward }],
   );
@@ -25,13 +35,18 @@ export function Steps({ steps }: { steps: readonly StepEntry[] }): JSX.Element |
         class="line"
         points={points.map((one) => `${x(one.step)},${y(one.reward)}`).join(' ')}
       />
-      {points.map((one) => (
-        <circle key={one.step} class="dot" cx={x(one.step)} cy={y(one.reward)} r={2.5}>
-          <title>
-            {`step ${one.step}, version ${one.version ?? 'none'}: mean reward ${decimal(one.reward)} of ${plural(one.completed, 'rollout')}`}
-          </title>
-        </circle>
-      ))}
+      {points.map(({ step, version, completed, reward }) => {
+        const label = `step ${step}, version ${version ?? 'none'}: mean reward ${decimal(reward)} of ${plural(completed, 'rollout')}`;
+        const where = withCondition(options['where'] ?? '', { field: 'step', value: step });
+        return (
+          <a key={step} href={hrefOf({ run, options: { ...options, where } })} aria-label={label}>
+            <circle class="reach" cx={x(step)} cy={y(reward)} r={7} />
+            <circle class="dot" cx={x(step)} cy={y(reward)} r={2.5}>
+              <title>{label}</title>
+            </circle>
+          </a>
+        );
+      })}
     </Frame>
   );
 }
