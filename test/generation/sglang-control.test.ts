@@ -71,7 +71,7 @@ async function bench(t: TestContext, settings: Parameters<typeof simulator>[0] =
     await Promise.race([failed, begun]);
     return { tokens: () => got.token_ids.length, ended };
   };
-  return { url, base_url, control: controlOf(t, base_url), streaming };
+  return { url, base_url, service, control: controlOf(t, base_url), streaming };
 }
 
 describe('the weights of SGLang', () => {
@@ -219,7 +219,7 @@ describe('an adapter of SGLang', () => {
 
 describe('SGLang that sleeps', () => {
   test('keeps its label, is not resumed, and wakes in parts; each again does nothing', async (t) => {
-    const { url, base_url: at, control } = await bench(t);
+    const { url, base_url: at, service, control } = await bench(t);
     const twice = async (run: () => Promise<void>): Promise<void> => {
       await run();
       await run();
@@ -228,6 +228,7 @@ describe('SGLang that sleeps', () => {
     await control.cutOff(BOUND);
     await twice(() => control.sleep(2, BOUND));
     assert.equal(await control.isAsleep(BOUND), true);
+    assert.equal(await service.isAsleep(), true);
     assert.equal(await control.said(BOUND), '17');
     const asleep = { type: 'GenerationRejected', message: /it is asleep/, at } as const;
     await assertFault(control.resume(BOUND), asleep);

@@ -13,6 +13,7 @@ import { startRecoveryBed } from '../../lab/bed/bed.js';
 import { eventually } from '../../lab/bed/waiting.js';
 import type { CountdownEnvironment } from '../servers/countdown-environment.js';
 import { startCountdownEnvironment } from '../servers/countdown-environment.js';
+import { KIND } from './engine.js';
 import { LOGPROB_TOLERANCE, SPECIAL_TOKENS } from './play.js';
 
 export const SIZE = { samples: 32, repeats: 1 };
@@ -61,7 +62,10 @@ export async function startInteropBed({
   try {
     const bed = await startRecoveryBed({
       name,
-      generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS, ...generation },
+      generation: {
+        ...{ kind: KIND, base_urls: [base_url], special_tokens: SPECIAL_TOKENS },
+        ...generation,
+      },
       // An engine on the same machine takes all of its time.
       worker: { heartbeat_timeout: '10s' },
       environments: { countdown: { kind: 'http', url: environment.url } },

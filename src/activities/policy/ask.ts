@@ -90,8 +90,8 @@ export async function askSome<T>(...given: Parameters<typeof askAll<T>>): Promis
 }
 
 const REMEDIES = {
-  checkpoint: 'vLLM has them with VLLM_SERVER_DEV_MODE=1',
-  lora: 'vLLM has them with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True',
+  checkpoint: 'vLLM has them with VLLM_SERVER_DEV_MODE=1, SGLang in newer versions',
+  lora: 'vLLM has them with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, SGLang in newer versions',
 } as const;
 
 /** What a server must have been started with, so that weights of a kind can be brought to it. */
@@ -113,12 +113,12 @@ export function checkPlaces(
   const needed = keep_adapters + 1;
   if (places !== null && places < needed)
     throw refused(
-      `${url} has too few places for adapters (vLLM: --max-loras): expected at least ${needed}, for keep_adapters ${keep_adapters} and the next one, got ${places}`,
+      `${url} has too few places for adapters (vLLM: --max-loras; SGLang: --enable-lora, --max-loaded-loras): expected at least ${needed}, for keep_adapters ${keep_adapters} and the next one, got ${places}`,
     );
 }
 
-/** vLLM's names for caches in numbers that need no scales. */
-const PLAIN = ['auto', 'float32', 'float16', 'half', 'bfloat16'];
+/** Engines' names for caches in numbers that need no scales. */
+const PLAIN = ['auto', 'float32', 'float16', 'half', 'bfloat16', 'bf16'];
 
 /** A quantised cache has scales of the weights that filled it, so it goes when they go. */
 export function checkCache(

@@ -209,7 +209,7 @@ async function askEngine(
   const hasNone = backend === 'none';
   if (hasNone && begin.code === 'ours')
     throw refused(
-      `${url} was started without a transfer of weights (vLLM: --weight-transfer-config)`,
+      `${url} was started without a transfer of weights (vLLM: --weight-transfer-config; SGLang takes them from code: "trainer")`,
     );
   checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.

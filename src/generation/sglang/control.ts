@@ -61,7 +61,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
       const lacks: string[] = [];
       for (const path of weights?.kind === 'lora' ? ADAPTER_ROUTES : NEEDED)
         if (!(await hasRoute(control, { path, ...bound }))) lacks.push(path);
-      const isAsleep = await memory.isAsleep(bound);
+      const isAsleep = await memory.sleeping.isAsleep(bound);
       if (isAsleep && asked !== 'ours') throw asleep(replica);
       return { lacks, tells_label: true };
     },

@@ -37,7 +37,7 @@ export function unmarked(said: string): Marked {
 export const marked = ({ label, state }: Marked): string =>
   state === null ? label : `${label}${MARKS[state]}`;
 
-const sleeps = ({ state }: Marked): boolean => state === 'asleep' || state === 'weights';
+export const isAsleep = ({ state }: Marked): boolean => state === 'asleep' || state === 'weights';
 
 interface MemoryOf {
   replica: string;
@@ -51,7 +51,6 @@ export function createMemory({ replica, control, said, setLabel }: MemoryOf) {
     path: 'release_memory_occupation' | 'resume_memory_occupation',
     { tags, ...bound }: Bound & { tags?: readonly string[] },
   ): Promise<void> => control.order(`POST /${path}`, { body: tags ? { tags } : {}, ...bound });
-  const isAsleep = async (bound: Bound): Promise<boolean> => sleeps(await said(bound));
   const sleeping = {
     /** It is paused, and runs nothing. The level is decided by how it was started (`sleep_levels`). */
     sleep: async (_: SleepLevel, bound: Bound): Promise<void> => {
@@ -68,15 +67,14 @@ export function createMemory({ replica, control, said, setLabel }: MemoryOf) {
       await order('resume_memory_occupation', { ...(tags && { tags }), ...bound });
       await setLabel({ label, state: tag ?? 'awake' }, bound);
     },
-    isAsleep,
+    isAsleep: async (bound: Bound): Promise<boolean> => isAsleep(await said(bound)),
   } satisfies Pick<WeightControl, 'sleep' | 'wakeUp' | 'isAsleep'>;
   return {
     sleeping,
-    isAsleep,
     /** Before it goes on. One that sleeps would end. */
     beforeResume: async (bound: Bound): Promise<void> => {
       const now = await said(bound);
-      if (sleeps(now)) throw asleep(replica);
+      if (isAsleep(now)) throw asleep(replica);
       if (now.state !== null) await setLabel({ ...now, state: null }, bound);
     },
   };

@@ -22,6 +22,7 @@ import type { Facts } from './facts.js';
 import { createFacts } from './facts.js';
 import { generateBody } from './generate-body.js';
 import { limitsOf } from './limits.js';
+import { isAsleep, unmarked } from './memory.js';
 import * as sglang from './questions.js';
 
 /** One replica with SGLang's wire: `/generate` with token ids both ways, and the tokeniser beside it. */
@@ -65,8 +66,11 @@ export function createSglangService(options: ServiceOptions): GenerationService 
     },
     weightVersion: (signal) => sglang.labelOf(asking, soon(signal)),
     isPaused,
-    // It does not say so.
-    isAsleep: () => Promise.resolve(false),
+    isAsleep: () =>
+      sglang.labelOf(asking, patience()).then(
+        (label) => isAsleep(unmarked(label)),
+        () => false,
+      ),
     generate: createGenerate({
       replica,
       openStream: opener({ ...options, open: streams.open, facts }),
