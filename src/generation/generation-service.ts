@@ -84,6 +84,16 @@ export function addTo(
 /** The engine counted other tokens than those that came: none of the request is trusted. */
 export class Miscount extends Fault {}
 
+/** The engine cut a request off, and has said which weights sampled what it had by then. */
+export class CutOff extends Fault {
+  readonly spans: VersionSpan[];
+
+  constructor(facts: ConstructorParameters<typeof Fault>[0], spans: VersionSpan[]) {
+    super(facts);
+    this.spans = spans;
+  }
+}
+
 /** How a generation ended. All its tokens have gone through `onDelta`. */
 export interface GenerationEnd extends Finish {
   /** Seconds from sending the request to its first token (to its end without one): the engine's queue and prefill. */

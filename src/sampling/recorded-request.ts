@@ -5,7 +5,7 @@ import type {
   GenerationService,
   PolicyReading,
 } from '../generation/generation-service.js';
-import { Miscount } from '../generation/generation-service.js';
+import { CutOff, Miscount } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
 import type { Call, Exit, Tape } from './call.js';
 import { recordChunks } from './chunk-recorder.js';
@@ -172,16 +172,20 @@ async function sampleFenced(
   await labels.ended(token_ids.length);
   if (exit !== null) return exit;
   const isPending = segments.some(({ version_source }) => version_source === 'pending');
-  if (end.status === 'rejected') {
+  const isNamed = end.status === 'fulfilled' || end.reason instanceof CutOff;
+  if (!isNamed) {
     // A caller that has found a stop string leaves before the stream can name its weights.
     if (isPending && !signal.aborted) return 'moved';
     throw end.reason;
   }
-  const spans = await labels.ofSpans(end.value.spans);
+  const spans = await labels.ofSpans(
+    end.status === 'fulfilled' ? end.value.spans : (end.reason as CutOff).spans,
+  );
   if (spans === 'moved') return spans;
   for (const { from, label } of spans)
     await stream.recorder.relabel({ from: offset + from, ...label });
   if (spans.at(-1)?.label.version_source === 'pending') return 'moved';
+  if (end.status === 'rejected') throw end.reason;
   return isTooMixed(context) ? 'starts_over' : end.value;
 }
 

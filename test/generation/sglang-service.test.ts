@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { CutOff } from '../../src/generation/generation-service.js';
 import { eventStream } from './captures.js';
 import type { Event } from './fake-sglang.js';
 import { fakeSglang, LIST, PLAIN, recorded, run, tokensIn } from './fake-sglang.js';
@@ -242,6 +243,18 @@ describe('an error of SGLang', () => {
       await assertFault(running, { type, message, at: service.replica });
       assert.equal(got.token_ids.length, tokens);
     });
+
+  test('that cuts a request off says which weights sampled what came', async (t) => {
+    const weight_versions = [{ version: 'v1', start: 0, end: 2 }];
+    const finish_reason = { type: 'abort', message: 'Aborted', status_code: null };
+    const meta_info = { ...second.meta_info, finish_reason, weight_versions };
+    const generate = streaming(eventStream([first, { ...second, meta_info }]));
+    await assert.rejects(run(await fakeSglang(t, { generate })), (error) => {
+      assert.ok(error instanceof CutOff, String(error));
+      assert.deepEqual(error.spans, weight_versions);
+      return true;
+    });
+  });
 
   test('for a length is an empty answer where the prompt is too long, else a shorter one', async (t) => {
     const generate = async (exchange: Exchange): Promise<void> => {

@@ -6,6 +6,7 @@ import { labelByFence } from '../../src/sampling/labels.js';
 import { createSampler } from '../../src/sampling/recorded-request.js';
 import { tapeOf } from '../../src/sampling/tape.js';
 import type { Delta, GenerationRequest } from '../../src/generation/generation-service.js';
+import { CutOff } from '../../src/generation/generation-service.js';
 import type { PolicyRecord } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { activityBench } from '../fakes/activity-bench.js';
@@ -16,13 +17,23 @@ import { CUT } from '../fakes/resumed-turn.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
 import { openAnswer } from '../../src/model/journal/open-answers.js';
 
+const LOST = { type: CUT.type, message: CUT.message };
 const finish = { finish_reason: 'stop', stop_reason: null } as const;
 const LAST: Delta = { ...deltaOf('all'), finish };
 
 /** A turn of 'old ' under 17, continued by a stream of this script during which `change` comes. */
 async function sampled(
   t: TestContext,
-  { reply, says }: { reply: ScriptedReply; says: () => string },
+  {
+    reply,
+    says,
+    moved = false,
+  }: {
+    reply: ScriptedReply;
+    says: () => string;
+    /** An update of the replica has begun, and the stream's wire names the weights of its tokens. */
+    moved?: boolean;
+  },
 ) {
   const service = scriptedService([reply], { weightVersion: says });
   const bench = await activityBench(t, { service });
@@ -45,12 +56,18 @@ async function sampled(
   });
   const distrusted: string[] = [];
   const { signal } = new AbortController();
-  const latest = () => Promise.resolve(record);
+  const updating = withReplica(record, {
+    replica,
+    state: 'updating',
+    version: 17,
+    paused_until: Number.MAX_SAFE_INTEGER,
+  });
+  const latest = () => Promise.resolve(moved ? updating : record);
   const labels = labelByFence({
     fence: { version: 17, adapter: null, epoch: 1, record_epoch: record.epoch },
     policy: { latest, at: latest },
     service,
-    names_spans: () => false,
+    names_spans: () => moved,
     offset: openAnswer(journal.trajectory).token_ids.length,
     signal,
     sleep: () => Promise.resolve(),
@@ -105,3 +122,35 @@ test('a stream whose engine says the same at its end is of one version', async (
   assert.deepEqual([...new Set(segments.map(({ policy_version }) => policy_version))], ['17']);
   assert.equal(token_ids.length, 11);
 });
+
+for (const [what, then, segments] of [
+  ['names their weights', new CutOff(LOST, [{ version: '17', start: 0, end: 4 }]), [[8, '17']]],
+  [
+    'names others for the last',
+    new CutOff(LOST, [
+      { version: '17', start: 0, end: 2 },
+      { version: '18?x', start: 2, end: 4 },
+    ]),
+    [
+      [6, '17'],
+      [8, null],
+    ],
+  ],
+  [
+    'names none',
+    CUT,
+    [
+      [4, '17'],
+      [8, null],
+    ],
+  ],
+] as const)
+  test(`an engine that is paused cuts a stream off, and ${what}: so its tokens are labelled`, async (t) => {
+    const reply = { deltas: [deltaOf('new ')], then };
+    const { open } = await sampled(t, { reply, says: () => '17', moved: true });
+    const found = open.segments.map(({ end, policy_version }) => [end, policy_version]);
+    assert.deepEqual(
+      found.filter(([, version], i) => version !== found[i + 1]?.[1]),
+      segments,
+    );
+  });

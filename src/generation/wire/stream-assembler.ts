@@ -6,7 +6,7 @@ import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js
 import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
-import { Miscount } from '../generation-service.js';
+import { CutOff, Miscount } from '../generation-service.js';
 import { WeightLabel } from './ask.js';
 import type { CallSite } from './wire-faults.js';
 import { protocolFault, unavailableFault } from './wire-faults.js';
@@ -293,9 +293,7 @@ export function finishStream(state: StreamState): Finish {
     const when = token_count === 0 ? 'before its first token' : `after ${token_count} tokens`;
     throw unavailableFault(`the stream ended ${when} without a finish reason`, sent.site);
   }
-  if (finish_reason === 'abort') {
-    throw unavailableFault(`the engine aborted the request after ${token_count} tokens`, sent.site);
-  }
+  if (finish_reason === 'abort') throw cutOff(state);
   if (finish_reason !== 'stop' && finish_reason !== 'length') {
     throw violation(sent, `expected finish_reason "stop" or "length", got "${finish_reason}"`);
   }
@@ -313,6 +311,18 @@ export function finishStream(state: StreamState): Finish {
   if (!isCounted(state)) throw miscount(sent, { usage, token_count });
   checkSpans(state);
   return { finish_reason, stop_reason };
+}
+
+function cutOff(state: StreamState): Fault {
+  const { sent, spans, token_count } = state;
+  const fault = unavailableFault(
+    `the engine aborted the request after ${token_count} tokens`,
+    sent.site,
+  );
+  if (spans === null || !isCounted(state)) return fault;
+  checkSpans(state);
+  const { type, message, at } = fault;
+  return new CutOff({ type, message, ...(at !== null && { at }) }, spans);
 }
 
 /** Each token belongs to one span. */
