@@ -134,6 +134,8 @@ export interface GenerationService extends Renderer {
   readonly replica: string;
   /** false: its streams contain only ids, and text comes from `detokenize`. Absent: they contain text. */
   readonly tells_text?: (request?: Pick<GenerationRequest, 'pictures'>) => boolean;
+  /** The answer's end says which weights sampled each token, so that it may survive an update. Absent: it never does. */
+  readonly names_spans?: (request: Pick<GenerationRequest, 'pictures' | 'stop_strings'>) => boolean;
   /** Absent: its engines take no pictures. */
   readonly pictures?: PictureRoute;
   /** Resolves when the engine is ready to generate. Checks health, then asks for models and version. */

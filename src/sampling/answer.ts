@@ -142,12 +142,8 @@ function labelsOf(
     policy: lease.policy,
     service,
     offset,
-    // A stop string is matched on this side and ends the stream before its last chunk names the weights.
     // Spans name the weights below an adapter.
-    names_spans: () =>
-      fence.adapter === null &&
-      service.tells_text?.(request) === false &&
-      request.stop_strings.length === 0,
+    names_spans: () => fence.adapter === null && service.names_spans?.(request) === true,
     signal,
     sleep: (ms) => sleep(ms, undefined, { signal }),
     distrust: (why) => pool.distrust(service.replica, { fence, why }),

@@ -33,18 +33,21 @@ export function erraticEngine({
   fates,
   random,
   is_published,
+  tells_text,
   names_spans,
 }: {
   fates: Iterator<Fate>;
   /** In [0, 1). */
   random: () => number;
   is_published: boolean;
+  tells_text: boolean;
   names_spans: boolean;
 }) {
   let label = '1';
   const service: GenerationService = {
     ...scriptedService([], { weightVersion: () => label }),
-    tells_text: () => !names_spans,
+    tells_text: () => tells_text,
+    names_spans: ({ stop_strings }) => names_spans && (tells_text || stop_strings.length === 0),
   };
   const { replica } = service;
   const records: PolicyRecord[] = [];
@@ -81,7 +84,7 @@ export function erraticEngine({
       sent += delta.token_ids.length;
       spans.at(-1)!.end = sent;
       // The end of sequence is not shown.
-      onDelta({ ...delta, text: names_spans ? '' : text.replace('¶', '') });
+      onDelta({ ...delta, text: tells_text ? text.replace('¶', '') : '' });
       // The recorder asks about the label before it writes.
       for (let i = 0; i < 3; i++) await immediately();
     };

@@ -21,6 +21,7 @@ function publishedEngine(script: readonly ScriptedReply[]) {
     fates: [].values(),
     random: () => 0,
     is_published: true,
+    tells_text: true,
     names_spans: false,
   });
   const prompts: number[] = [];

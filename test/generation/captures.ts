@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { z } from 'zod';
 
-const FOLDER = new URL('../captures/vllm-0.32.0/', import.meta.url);
+const folderOf = (version: string): URL => new URL(`../captures/vllm-${version}/`, import.meta.url);
+/** The version of most captures. */
+const USUAL = '0.32.0';
 
 /** The prompt of the captures that recorded no request. */
 const USUAL_PROMPT = [42, 71, 78, 365, 320, 274, 482];
@@ -53,22 +55,23 @@ export interface Capture {
 }
 
 /** `number` is the capture's, such as `004`. */
-export function capture(number: string): Capture {
-  const file = readdirSync(FOLDER).find((name) => name.startsWith(`${number}-`));
-  if (file === undefined) throw new Error(`no capture ${number} in ${FOLDER.pathname}`);
-  return load(file);
+export function capture(number: string, version = USUAL): Capture {
+  const folder = folderOf(version);
+  const file = readdirSync(folder).find((name) => name.startsWith(`${number}-`));
+  if (file === undefined) throw new Error(`no capture ${number} in ${folder.pathname}`);
+  return load(file, version);
 }
 
 /** Captured streams of `/v1/completions`. (`/inference/v1/generate` names its output's mode.) */
-export function streamCaptures(): Capture[] {
-  return readdirSync(FOLDER)
+export function streamCaptures(version = USUAL): Capture[] {
+  return readdirSync(folderOf(version))
     .sort()
-    .map(load)
+    .map((file) => load(file, version))
     .filter(({ is_stream, raw }) => is_stream && !raw.includes('"output_mode"'));
 }
 
-function load(file: string): Capture {
-  const recorded = File.parse(JSON.parse(readFileSync(new URL(file, FOLDER), 'utf8')));
+function load(file: string, version: string): Capture {
+  const recorded = File.parse(JSON.parse(readFileSync(new URL(file, folderOf(version)), 'utf8')));
   const reply = recorded.response ?? recorded.stream ?? Reply.parse(recorded);
   const body = Body.safeParse(recorded.request?.body ?? {});
   const { prompt, max_tokens, logprobs } = body.success ? body.data : Body.parse({ logprobs: 0 });
@@ -114,7 +117,7 @@ export function recordedResult(chunks: readonly RecordedChunk[]) {
 export function counted(raw: string, prompt_tokens = USUAL_PROMPT.length): string {
   let completion_tokens = 0;
   const events = raw.split('\n\n').map((event) => {
-    if (!event.includes('"token_ids":[')) return event;
+    if (!event.includes('"token_ids":[') || event.includes('"usage":{')) return event;
     const { choices } = JSON.parse(event.slice('data: '.length)) as RecordedChunk;
     completion_tokens += choices.reduce((sum, { token_ids }) => sum + (token_ids?.length ?? 0), 0);
     const total_tokens = prompt_tokens + completion_tokens;

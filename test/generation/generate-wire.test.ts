@@ -187,6 +187,37 @@ describe('/inference/v1/generate', () => {
   });
 });
 
+describe('completions of vLLM 0.33', () => {
+  const script = (number: string) => ({ [COMPLETIONS]: streaming(capture(number, '0.33.0').raw) });
+  const request = { ...REQUEST, prompt_ids: capture('01', '0.33.0').prompt, max_tokens: 300 };
+
+  test('name the weights of each token, which is known of them from the first answer on', async (t) => {
+    const { service } = await fakeVllm(t, script('01'));
+    const asking = { pictures: [], stop_strings: ['.'] };
+    const names = () => service.names_spans?.(asking);
+    assert.equal(names(), false);
+    const { got, onDelta } = collector();
+    const end = await service.generate(request, { signal: untilAborted(), onDelta });
+    assert.equal(got.token_ids.length, 80);
+    assert.deepEqual(end.spans, [
+      { version: '7', start: 0, end: 25 },
+      { version: '8', start: 25, end: 80 },
+    ]);
+    assert.equal(names(), true);
+  });
+
+  test('are unavailable while the engine is paused, and where a pause has cut them off', async (t) => {
+    for (const [number, message] of [
+      ['03', /error inside the stream: Generation is paused/],
+      ['02', /the engine aborted the request after \d+ tokens/],
+    ] as const) {
+      const { service, base_url } = await fakeVllm(t, script(number));
+      const asking = service.generate(request, { signal: untilAborted(), ...collector() });
+      await assertFault(asking, { type: 'GenerationUnavailable', message, at: base_url });
+    }
+  });
+});
+
 test('completions have text unless a setting turns it off', async () => {
   const service = createVllmService({
     base_url: 'http://127.0.0.1:9/v1',

@@ -88,9 +88,13 @@ function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   return chunks;
 }
 
-const generated = ['117', '189', '243'].map(capture);
+const generated = ['117', '189', '243'].map((number) => capture(number));
 const recorded = [
-  ...streamCaptures().map(({ file, raw }) => ({ file, raw, wire: 'completions' as const })),
+  ...[...streamCaptures(), ...streamCaptures('0.33.0')].map(({ file, raw }) => ({
+    file,
+    raw,
+    wire: 'completions' as const,
+  })),
   ...generated.map(({ file, raw }) => ({ file, raw, wire: 'generate' as const })),
 ];
 
@@ -105,16 +109,17 @@ describe('an event that is known says what it says as JSON', () => {
     }
   });
 
-  for (const { number, wire } of [
-    { number: '133', wire: 'completions' },
-    { number: '189', wire: 'generate' },
+  for (const { number, wire, version } of [
+    { number: '133', wire: 'completions', version: '0.32.0' },
+    { number: '01', wire: 'completions', version: '0.33.0' },
+    { number: '189', wire: 'generate', version: '0.32.0' },
   ] as const)
     for (const [what, rawOf] of [
       ['recorded', (raw: string) => raw],
       ['counted', counted],
     ] as const)
-      test(`and they are nearly all of a ${what} stream of ${wire}`, async () => {
-        const events = rawOf(capture(number).raw)
+      test(`and they are nearly all of a ${what} stream of ${wire} of vLLM ${version}`, async () => {
+        const events = rawOf(capture(number, version).raw)
           .split('\n\n')
           .filter((event) => event !== '');
         const { known, read } = await assertSame(

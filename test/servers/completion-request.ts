@@ -28,6 +28,7 @@ export const CompletionBody = z.strictObject({
     continuous_usage_stats: z.literal(true),
   }),
   return_token_ids: z.literal(true),
+  return_weight_versions: z.literal(true),
   logprobs: z.literal(0).optional(),
   stop: z.array(z.string().min(1)).min(1).optional(),
   stop_token_ids: z.array(z.int()).min(1).optional(),

@@ -25,6 +25,7 @@ const BODY = {
   stream: true,
   stream_options: { include_usage: true, continuous_usage_stats: true },
   return_token_ids: true,
+  return_weight_versions: true,
   logprobs: 0,
 };
 

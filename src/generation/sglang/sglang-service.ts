@@ -44,6 +44,8 @@ export function createSglangService(options: ServiceOptions): GenerationService 
   return {
     replica,
     tells_text: () => false,
+    // Stop strings are matched on this side, and end the stream before its last chunk.
+    names_spans: ({ stop_strings }) => stop_strings.length === 0,
     ...tokenizer,
     renderTurn: createTurnRenderer({ replica, renderChat: tokenizer.renderChat }),
     describe: async (signal) => {

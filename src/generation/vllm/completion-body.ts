@@ -26,6 +26,8 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     // Each event counts its tokens: one that was repeated or lost on the way does not fit.
     stream_options: { include_usage: true, continuous_usage_stats: true },
     return_token_ids: true,
+    // From vLLM 0.33 on.
+    return_weight_versions: true,
     // 0: only the sampled token's own logprob.
     ...(request.logprobs && { logprobs: request.top_logprobs }),
     // Otherwise ids are named by their texts, which are not unique.

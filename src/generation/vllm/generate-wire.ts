@@ -10,10 +10,11 @@ import { completionBody } from './completion-body.js';
 
 /** Fields of the request itself; all others are sampling parameters. */
 const OUTSIDE = ['model', 'prompt', 'stream', 'stream_options', 'cache_salt'];
-/** Meaningless without text. */
+/** Meaningless without text, or always so. */
 const OF_TEXT = [
   'return_token_ids',
   'return_tokens_as_token_ids',
+  'return_weight_versions',
   'include_stop_str_in_output',
   'skip_special_tokens',
 ];

@@ -6,7 +6,7 @@ export type WireName = 'completions' | 'generate';
 
 /**
  * The events that make up nearly all of a stream, read by one pattern each instead of as JSON: tokens in the middle of
- * an answer, byte for byte as vLLM 0.32 writes them (captures 004, 005, 117, 243). A pattern matches whole events alone,
+ * an answer, byte for byte as vLLM 0.32 and 0.33 write them (captures 004, 005, 117, 243; 01 of 0.33). A pattern matches whole events alone,
  * with all their members in their order, so nothing in them is repeated, missing, or of another type. Any other event is
  * left to the reader of JSON, which gives the same for these.
  */
@@ -33,7 +33,8 @@ const COMPLETION = events(
     `\\{"index":0,"text":")(${CHARACTERS})","logprobs":(?:null|` +
     `\\{"text_offset":\\[${list(WHOLE)}\\],"token_logprobs":\\[(${list(NUMBER)})\\],` +
     `"tokens":\\[${list(STRING)}\\],"top_logprobs":\\[${list(LIKELIEST)}\\]\\}),` +
-    `"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":\\[(${list(WHOLE)})\\]\\}\\](?:,"usage":${USAGE})?\\}`,
+    `"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":\\[(${list(WHOLE)})\\](?:,"weight_versions":null)?\\}\\]` +
+    `(?:,"usage":${USAGE})?(?:,"kv_transfer_params":null)?\\}`,
 );
 
 const RANKED = `"token_id":${WHOLE},"logprob":${NUMBER},"rank":${WHOLE}`;

@@ -41,9 +41,22 @@ export function createVllmService(options: ServiceOptions): GenerationService {
     call_timeout_ms,
   });
   const { open, tells_text } = createWire({ ...options, open: streams.open, placeholder });
+  const generate = createGenerate({
+    replica,
+    openStream: open,
+    context,
+    isPaused: calls.isPaused,
+    first_token_timeout_ms: options.first_token_timeout_ms,
+    idle_timeout_ms: options.idle_timeout_ms,
+  });
+  /** vLLM 0.33 and later: an answer of completions has named its weights. */
+  let completionsName = false;
   return {
     replica,
     tells_text,
+    // Stop strings of ids alone are matched on this side, and end the stream before its last chunk.
+    names_spans: (request) =>
+      tells_text(request) ? completionsName : request.stop_strings.length === 0,
     pictures,
     ...calls,
     describe: (signal) => {
@@ -51,14 +64,11 @@ export function createVllmService(options: ServiceOptions): GenerationService {
       return calls.describe(signal);
     },
     renderTurn,
-    generate: createGenerate({
-      replica,
-      openStream: open,
-      context,
-      isPaused: calls.isPaused,
-      first_token_timeout_ms: options.first_token_timeout_ms,
-      idle_timeout_ms: options.idle_timeout_ms,
-    }),
+    generate: async (request, context) => {
+      const end = await generate(request, context);
+      if (end.spans !== undefined && tells_text(request)) completionsName = true;
+      return end;
+    },
     close: async () => {
       await Promise.all([streams.close(), close()]);
     },
