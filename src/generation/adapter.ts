@@ -13,8 +13,12 @@ export interface Adapter {
 /** What people are told about an engine of this kind. */
 export interface Remedies {
   name: string;
+  /** The versions that the tests against real engines have. */
+  tested: readonly string[];
   /** When it has no routes that change its weights. */
   no_control: string;
+  /** What it has to be started with for each thing that it can do beside sampling. */
+  flags: Readonly<Record<'adapters' | 'sent' | 'sleep' | 'images', string>>;
 }
 
 export interface ServiceOptions extends HttpOptions {

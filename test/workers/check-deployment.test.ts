@@ -83,17 +83,21 @@ describe('a check of a deployment', { concurrency: 8 }, () => {
   });
 
   test('says what an engine is and what can be done with it', async (t) => {
-    const findings = await ofEngine(t, { url: await engine(t, { dev_mode: true }) });
+    const able = { dev_mode: true, max_loras: 4, scale_out: true };
+    const findings = await ofEngine(t, { url: await engine(t, able) });
     assert.ok(
       findings.every(({ state }) => state === 'ok'),
       states(findings).join('\n'),
     );
     const text = states(findings).join('\n');
     for (const said of [
-      /model "simulator", max_model_len 8192/,
+      /ok: vLLM 0\.32\.0\+simulator, model "simulator", max_model_len 8192/,
       /token ids/,
       /processed/,
       /weights can be changed/,
+      /adapters that a trainer publishes: yes/,
+      /weights that a trainer sends: it does not say/,
+      /images: yes/,
     ])
       assert.match(text, said);
   });
@@ -105,6 +109,13 @@ describe('a check of a deployment', { concurrency: 8 }, () => {
     assert.match(limited[0]?.remedy ?? '', /--logprobs-mode processed_logprobs/);
     assert.match(limited[1]?.what ?? '', /weights cannot be changed: no \/is_paused/);
     assert.match(limited[1]?.remedy ?? '', /--dev-mode true/);
+    const text = states(findings).join('\n');
+    for (const said of [
+      /ok: adapters that a trainer publishes: no \(--enable-lora, /,
+      /ok: sleep: no \(--enable-sleep-mode\)/,
+      /ok: images: no \(--enable-scale-out\)/,
+    ])
+      assert.match(text, said);
   });
 
   test('names a key that is missing, and one that is wrong', async (t) => {

@@ -7,6 +7,13 @@ export const sglang: Adapter = {
   control: createSglangControl,
   remedies: {
     name: 'SGLang',
+    tested: ['0.5.23'],
     no_control: 'its --admin-api-key in control.api_key_env',
+    flags: {
+      adapters: '--enable-lora',
+      sent: "your own trainer's wire",
+      sleep: '--enable-memory-saver',
+      images: 'kind vllm',
+    },
   },
 };

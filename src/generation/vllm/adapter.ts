@@ -7,6 +7,13 @@ export const vllm: Adapter = {
   control: createVllmControl,
   remedies: {
     name: 'vLLM',
+    tested: ['0.32.0', '0.33.0'],
     no_control: 'VLLM_SERVER_DEV_MODE=1 where it is served',
+    flags: {
+      adapters: '--enable-lora, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True',
+      sent: '--weight-transfer-config',
+      sleep: '--enable-sleep-mode',
+      images: '--enable-scale-out',
+    },
   },
 };

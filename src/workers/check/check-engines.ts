@@ -13,6 +13,7 @@ import { describeError } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../generation-settings.js';
 import type { Finding, Found } from './finding.js';
 import { broken, findingsOf, limited, ok } from './finding.js';
+import { abilitiesOf, versionOf } from './engine-abilities.js';
 import { z } from 'zod';
 import { jsonOf } from '../../generation/wire/ask.js';
 import type { Answer } from '../../platform/http/client.js';
@@ -57,7 +58,7 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
     return [broken(what, `name a model that it serves in generation.${name}.model`)];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
-  const found = [ok(`${version ?? 'no version said'}, model ${preview(model.id)}${length}`)];
+  const found = [ok(`${versionOf(version, engine)}, model ${preview(model.id)}${length}`)];
   // Each question has its own limit.
   const unlimited = new AbortController().signal;
   const [asleep] = await pool.askEach((service) => service.isAsleep(), unlimited);
@@ -73,7 +74,18 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
     unlimited,
   );
   const control = await checkControl(engine, version);
-  return [...found, ...(asked?.answer ?? []), control, ...(await checkIsOne(engine))];
+  const [abilities] = await pool.askEach(
+    (service) => abilitiesOf(service, { engine, model: model.id }).catch(noneOf),
+    unlimited,
+  );
+  const isOne = await checkIsOne(engine);
+  return [...found, ...(asked?.answer ?? []), control, ...(abilities?.answer ?? []), ...isOne];
+}
+
+/** What else was found says why. */
+function noneOf(error: unknown): Found[] {
+  if (error instanceof Fault || isOfLimit(error)) return [];
+  throw error;
 }
 
 async function askToGenerate(

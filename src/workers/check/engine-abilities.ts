@@ -1,0 +1,51 @@
+import { ADAPTERS } from '../../generation/adapters.js';
+import type { GenerationService } from '../../generation/generation-service.js';
+import type { WeightControl } from '../../generation/weight-control.js';
+import type { Found } from './finding.js';
+import { ok } from './finding.js';
+import type { EngineToCheck } from './check-engines.js';
+
+/** The version of an engine, and whether this program was tested with it. */
+export function versionOf(version: string | null, { settings: { kind } }: EngineToCheck): string {
+  const { name, tested } = ADAPTERS[kind].remedies;
+  if (version === null) return `${name} of a version that it does not say`;
+  // A build says where it runs: 0.32.0+cpu.
+  const [number = ''] = version.split('+');
+  const others = tested.includes(number) ? '' : `, not tested: ${tested.join(' and ')} are`;
+  return `${name} ${version}${others}`;
+}
+
+/**
+ * What the engine can do beside sampling, a line each. Nothing is wrong where it cannot: whoever wants it learns what
+ * the engine has to be started with.
+ */
+export async function abilitiesOf(
+  service: GenerationService,
+  { engine, model }: { engine: EngineToCheck; model: string },
+): Promise<Found[]> {
+  const { control, settings, within_ms } = engine;
+  const bound = () => ({ within_ms, signal: AbortSignal.timeout(within_ms) });
+  const { backend, sleep_mode, adapter_places } = await control.settings(bound());
+  const can = async (needs: Parameters<WeightControl['examine']>[0]): Promise<boolean> =>
+    (await control.examine(needs, bound())).lacks.length === 0;
+  const { flags } = ADAPTERS[settings.kind].remedies;
+  const takesAdapters =
+    adapter_places !== 0 && (await can({ cache: 'keep', weights: { kind: 'lora' } }));
+  const sleeps = sleep_mode !== false && (await can({ cache: 'keep', sleep: 'able' }));
+  const pictures = service.pictures?.refusal(model, bound().signal) ?? Promise.resolve('none');
+  const abilities: [what: string, how: string | null, flag: string][] = [
+    [
+      'adapters that a trainer publishes',
+      takesAdapters ? (adapter_places === null ? 'yes' : `${adapter_places} at once`) : null,
+      flags.adapters,
+    ],
+    [
+      'weights that a trainer sends',
+      backend === 'none' ? null : (backend ?? 'it does not say'),
+      flags.sent,
+    ],
+    ['sleep', sleeps ? 'yes' : null, flags.sleep],
+    ['images', (await pictures) === null ? 'yes' : null, flags.images],
+  ];
+  return abilities.map(([what, how, flag]) => ok(`${what}: ${how ?? `no (${flag})`}`));
+}
