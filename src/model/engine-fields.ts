@@ -39,6 +39,7 @@ export const ENGINE_FIELDS: Readonly<Record<string, Fate>> = {
   stream: ours('true'),
   stream_options: ours('a count in each event, against which its tokens are checked'),
   return_token_ids: ours('true'),
+  return_weight_versions: ours('true'),
   return_tokens_as_token_ids: ours('true with `top_logprobs`'),
   include_stop_str_in_output: ours('true'),
   skip_special_tokens: ours('true, but for agents; it concerns the text alone'),

@@ -25,13 +25,13 @@ export async function abilitiesOf(
 ): Promise<Found[]> {
   const { control, settings, within_ms } = engine;
   const bound = () => ({ within_ms, signal: AbortSignal.timeout(within_ms) });
-  const { backend, sleep_mode, adapter_places } = await control.settings(bound());
+  const { backend, sleep_levels, adapter_places } = await control.settings(bound());
   const can = async (needs: Parameters<WeightControl['examine']>[0]): Promise<boolean> =>
     (await control.examine(needs, bound())).lacks.length === 0;
   const { flags } = ADAPTERS[settings.kind].remedies;
   const takesAdapters =
     adapter_places !== 0 && (await can({ cache: 'keep', weights: { kind: 'lora' } }));
-  const sleeps = sleep_mode !== false && (await can({ cache: 'keep', sleep: 'able' }));
+  const sleeps = sleep_levels?.length !== 0 && (await can({ cache: 'keep', sleep: 'able' }));
   const pictures = service.pictures?.refusal(model, bound().signal) ?? Promise.resolve('none');
   const abilities: [what: string, how: string | null, flag: string][] = [
     [
