@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { RolloutDocument } from '../../viewer/documents.js';
-import { hitsIn } from '../../viewer/page/search.js';
+import { hitsIn } from '../../viewer/hits.js';
 import type { Made } from './made-documents.js';
 import { madeRollout } from './made-documents.js';
 

@@ -131,7 +131,7 @@ function Pairs({
   return (
     <>
       <p>
-        Paired by sample and repeat: {whole(up)} higher in the second, {whole(down)} lower,{' '}
+        Paired by row and repeat: {whole(up)} higher in the second, {whole(down)} lower,{' '}
         {whole(same)} the same; mean change {decimal(mean_change)}. {whole(lonely)} have no reward
         on one side.
       </p>

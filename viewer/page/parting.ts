@@ -2,7 +2,7 @@ import type { TokenParting, TurnIds } from '../../src/client/diff/first-apart.js
 import { firstApart } from '../../src/client/diff/first-apart.js';
 import type { RolloutDocument } from '../documents.js';
 import type { Placed } from '../hits.js';
-import { textsOf } from './search.js';
+import { textsOf } from '../hits.js';
 
 export interface Parting {
   /** Texts that all members have. */

@@ -1,6 +1,6 @@
 import type { Fields } from '../../src/client/show/conditions.js';
 import { NUMBERS, TEXTS, parseConditions } from '../../src/client/show/conditions.js';
-import type { RolloutEntry, RolloutFacts, StepEntry } from '../documents.js';
+import type { Hit, RolloutEntry, RolloutFacts, StepEntry } from '../documents.js';
 
 /** A line of the list; its facts come after the list. */
 export interface Row extends RolloutEntry {
@@ -34,6 +34,10 @@ export function changed(
   for (const entry of news) all.set(keyOf(entry), entry);
   return [...all.values()];
 }
+
+/** Hits in rollouts of these keys alone. */
+export const hitsAmong = (hits: readonly Hit[], keys: ReadonlySet<string>): Hit[] =>
+  hits.filter((hit) => keys.has(keyOf(hit)));
 
 const named = (version: string | null): string => version ?? 'none';
 

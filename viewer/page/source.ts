@@ -7,7 +7,7 @@ import type {
   RunDocument,
   RunEntry,
 } from '../documents.js';
-import { hitsIn } from './search.js';
+import { hitsIn } from '../hits.js';
 
 export interface RolloutPlace {
   run: string;

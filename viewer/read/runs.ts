@@ -10,9 +10,9 @@ import type { StoredRequest } from '../../src/model/stream/stream-request.js';
 import { allOf, severalAtOnce } from '../../src/platform/waits/several-at-once.js';
 import type { StoredBatch, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { Hit, RolloutEntry, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
+import { hitsIn } from '../hits.js';
 import { factsOf } from './facts.js';
-import { rolloutEntry } from './rollout.js';
-import { hitsIn } from './search.js';
+import { readDocument, rolloutEntry } from './rollout.js';
 import { createStepReader } from './steps.js';
 
 export type RunStore = ShowStore &
@@ -103,7 +103,7 @@ export function createRunReader(store: RunStore, id: string): RunReader {
     search: async function* (words) {
       if (words === '') return;
       yield* severalAtOnce(await places(), async (ref) =>
-        hitsIn(await readRollout(ref, store), words),
+        hitsIn(await readDocument(ref, store), words),
       );
     },
   };

@@ -190,7 +190,7 @@ describe('what is worth a look', () => {
 });
 
 describe('two runs beside each other', () => {
-  test('pairs are by sample and repeat, and a missing side has no change', () => {
+  test('pairs are by row and repeat, and a missing side has no change', () => {
     const other = made.entries
       .slice(1)
       .map((entry) => ({ ...entry, reward: entry.reward === null ? null : entry.reward + 1 }));

@@ -13,7 +13,8 @@ import {
 } from '../../../viewer/page/cells.js';
 import { depthsOf, lanesOf } from '../../../viewer/page/lanes.js';
 import { commonLength, partingOf, tokenParting } from '../../../viewer/page/parting.js';
-import { hitsAmong, hitsIn } from '../../../viewer/page/search.js';
+import { hitsAmong } from '../../../viewer/page/rows.js';
+import { hitsIn } from '../../../viewer/hits.js';
 import type { Hit } from '../../../viewer/documents.js';
 import { madeCall, madeRollout, madeRun, madeTokens } from '../made-documents.js';
 import { madeShapes } from '../made-shapes.js';
