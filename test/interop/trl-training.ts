@@ -1,6 +1,6 @@
 /** A training by `train.py` on a stack with TRL. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Program, TrlBed } from './trl-bed.js';
 
@@ -8,6 +8,8 @@ import type { Program, TrlBed } from './trl-bed.js';
 export const STEPS = 3;
 
 interface Line {
+  /** Rollouts of this step are asked for. */
+  asked?: number;
   step?: number;
   furthest?: number;
   columns?: { rollout_id: string[]; completion_ids: number[][]; env_mask: number[][] };
@@ -25,12 +27,12 @@ export function onBed(bed: () => TrlBed) {
     assert.equal(await ended, 0, said.join('\n'));
     return said.join('\n');
   };
-  const stepsOf = (name: string): Line[] =>
-    readFileSync(path.join(folderOf(name), 'steps.jsonl'), 'utf8')
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Line)
-      .filter(({ step }) => step !== undefined);
+  const linesOf = (name: string): Line[] => {
+    const file = path.join(folderOf(name), 'steps.jsonl');
+    const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as Line);
+  };
+  const stepsOf = (name: string): Line[] => linesOf(name).filter(({ step }) => step !== undefined);
   /** Of steps 0, 1, …, each once, with ratios of 1. */
   const assertTrained = (name: string): void => {
     const steps = stepsOf(name);
@@ -43,5 +45,5 @@ export function onBed(bed: () => TrlBed) {
     for (const { step, furthest } of steps)
       assert.ok(furthest! < 1e-4, `${name}, step ${step}: a ratio is ${furthest} away from 1`);
   };
-  return { folderOf, train, trained, stepsOf, assertTrained };
+  return { folderOf, train, trained, linesOf, stepsOf, assertTrained };
 }

@@ -1,6 +1,6 @@
 /** A real `GRPOTrainer` with PEFT beside a real vLLM. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../lab/bed/waiting.js';
@@ -42,7 +42,7 @@ suite('a real TRL with PEFT beside a real vLLM', {
       const first = on.train('vllm', '--rank', '4');
       await eventually({ what: 'the second step', timeout_ms: 600_000 }, () => {
         assert.equal(first.child.exitCode, null, first.said.join('\n'));
-        return readdirSync(bed.bed.store_root).some((name) => name.startsWith('vllm:1.'));
+        return on.linesOf('vllm').some(({ asked }) => asked === 1);
       });
       first.child.kill('SIGKILL');
       await first.ended;
@@ -60,7 +60,7 @@ suite('a real TRL with PEFT beside a real vLLM', {
         said.join('\n'),
         /PolicyUpdateFailed.*LoRA rank 16 is greater than max_lora_rank 8/,
       );
-      assert.ok(!readdirSync(bed.bed.store_root).some((name) => name.startsWith('high:')));
+      assert.deepEqual(on.stepsOf('high'), []);
     });
   },
 });
