@@ -12,7 +12,7 @@ import { eventually } from '../../lab/bed/waiting.js';
 /**
  * What changes while rollouts run, in which phase of it something is lost, and what: a cell is one of each.
  * `POLICY_CELLS=all` plays every cell (`npm run chaos:policy`), `POLICY_CELLS=load,engine` those whose names have one of
- * the words; without it those of `test:long` are played. `POLICY_STORE=postgres` puts journals and record there.
+ * the words; without it those of `test:long` are played. `POLICY_STORE=postgres` puts journals and record there, `POLICY_ENGINE=sglang` plays them on SGLang's routes.
  */
 
 const LOSSES = ['worker', 'server', 'engine', 'network'] as const;

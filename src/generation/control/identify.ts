@@ -85,5 +85,5 @@ export async function theOne(
 const answersTo = async <T>(ask: () => Promise<T>): Promise<Set<T>> =>
   new Set(await Promise.all(Array.from({ length: QUESTIONS }, ask)));
 
-export const rejected = (what: string, replica: string): Fault =>
+const rejected = (what: string, replica: string): Fault =>
   new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
