@@ -58,7 +58,7 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
     return [broken(what, `name a model that it serves in generation.${name}.model`)];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
-  const found = [ok(`${versionOf(version, engine)}, model ${preview(model.id)}${length}`)];
+  const found = [ok(`${versionOf(version, settings.kind)}, model ${preview(model.id)}${length}`)];
   // Each question has its own limit.
   const unlimited = new AbortController().signal;
   const [asleep] = await pool.askEach((service) => service.isAsleep(), unlimited);
@@ -75,7 +75,8 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
   );
   const control = await checkControl(engine, version);
   const [abilities] = await pool.askEach(
-    (service) => abilitiesOf(service, { engine, model: model.id }).catch(noneOf),
+    (service) =>
+      abilitiesOf(service, { ...engine, kind: settings.kind, model: model.id }).catch(noneOf),
     unlimited,
   );
   const isOne = await checkIsOne(engine);

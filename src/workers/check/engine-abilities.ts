@@ -1,12 +1,12 @@
+import type { Kind } from '../../generation/adapters.js';
 import { ADAPTERS } from '../../generation/adapters.js';
 import type { GenerationService } from '../../generation/generation-service.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import type { Found } from './finding.js';
 import { ok } from './finding.js';
-import type { EngineToCheck } from './check-engines.js';
 
 /** The version of an engine, and whether this program was tested with it. */
-export function versionOf(version: string | null, { settings: { kind } }: EngineToCheck): string {
+export function versionOf(version: string | null, kind: Kind): string {
   const { name, tested } = ADAPTERS[kind].remedies;
   if (version === null) return `${name} of a version that it does not say`;
   // A build says where it runs: 0.32.0+cpu.
@@ -21,14 +21,18 @@ export function versionOf(version: string | null, { settings: { kind } }: Engine
  */
 export async function abilitiesOf(
   service: GenerationService,
-  { engine, model }: { engine: EngineToCheck; model: string },
+  {
+    control,
+    kind,
+    model,
+    within_ms,
+  }: { control: WeightControl; kind: Kind; model: string; within_ms: number },
 ): Promise<Found[]> {
-  const { control, settings, within_ms } = engine;
   const bound = () => ({ within_ms, signal: AbortSignal.timeout(within_ms) });
   const { backend, sleep_levels, adapter_places } = await control.settings(bound());
   const can = async (needs: Parameters<WeightControl['examine']>[0]): Promise<boolean> =>
     (await control.examine(needs, bound())).lacks.length === 0;
-  const { flags } = ADAPTERS[settings.kind].remedies;
+  const { flags } = ADAPTERS[kind].remedies;
   const takesAdapters =
     adapter_places !== 0 && (await can({ cache: 'keep', weights: { kind: 'lora' } }));
   const sleeps = sleep_levels?.length !== 0 && (await can({ cache: 'keep', sleep: 'able' }));
