@@ -207,6 +207,10 @@ assert [json.loads(line)["q"] for line in open(given("input_jsonl_fpath"))] == [
         for one in ("+head_server={'host':'h','port':5}", "+num_samples_in_parallel=2", "+resume_from_cache=true", "--folder"):
             self.assertIn(one, argv)
         [output] = [one for one in argv if one.startswith("+output_jsonl_fpath=")]
+        # The last row comes before the program ends.
+        for thread in threading.enumerate():
+            if thread.name == "run_examples":
+                thread.join(PATIENCE_S)
         self.assertFalse(Path(output.partition("'")[2]).parent.exists(), "its files are left")
 
     def test_that_fail_raise_alone_and_so_do_those_without_a_line(self):

@@ -4,6 +4,7 @@ names that its adapter imports; test/interop/refusals.test.ts runs this with the
 
 import asyncio
 import contextlib
+import enum
 import importlib
 import importlib.util
 import sys
@@ -18,9 +19,11 @@ import two_turns
 from durable_rollouts.integrations.own import Own
 
 IMPORTED = {
-    "accelerate.state": ("AcceleratorState",),
+    "accelerate.state": ("AcceleratorState", "PartialState"),
+    "accelerate.utils": ("DistributedType", "broadcast_object_list", "extract_model_from_parallel", "gather_object"),
     "safetensors.torch": ("save_file",),
     "torch": ("Tensor",),
+    "torch.distributed.tensor": ("DTensor",),
     "transformers": ("TrainerCallback",),
     "trl.experimental.async_grpo.async_rollout_worker": ("RolloutSample",),
     "omegaconf": ("OmegaConf",),
@@ -39,11 +42,13 @@ class OmegaConf:
     create = to_container = staticmethod(lambda given: given)
 
 
-class AcceleratorState:
-    distributed_type = "MULTI_GPU"
+class DistributedType(enum.Enum):
+    FSDP = "FSDP"
+    MEGATRON_LM = "MEGATRON_LM"
+    XLA = "XLA"
 
 
-GIVEN = {"AcceleratorState": AcceleratorState, "OmegaConf": OmegaConf, "register_trainer": lambda name: lambda cls: cls}
+GIVEN = {"DistributedType": DistributedType, "OmegaConf": OmegaConf, "register_trainer": lambda name: lambda cls: cls}
 
 
 def is_there(module):
@@ -125,19 +130,22 @@ class Refusals(unittest.TestCase):
         self.assertRegex(str(raised.exception), rf"^(\S+: )?{setting}.*expected")
 
     def test_of_trls_grpo_trainer(self):
-        rollouts, publish, rows = adapters("trl.rollouts", "trl.publish", "trl.rows")
-        fits = {"use_vllm": False, "mask_truncated_completions": False, "fsdp": "", "deepspeed": None}
+        rollouts, publish, rows, tensors = adapters("trl.rollouts", "trl.publish", "trl.rows", "trl.tensors")
+        fits = {"use_vllm": False, "mask_truncated_completions": False}
         for name in ("use_vllm", "mask_truncated_completions"):
             args = SimpleNamespace(**{**fits, name: True})
             self.refused(name, lambda args=args: rollouts.check_settings(args))
-        callback = publish.Publish(SimpleNamespace(run="r"), None, "weights")
-        for name in ("fsdp", "deepspeed"):
-            args = SimpleNamespace(**{**fits, name: "full_shard"})
-            self.refused(name, lambda args=args: callback.on_train_begin(args, None, None, model=object()))
-            launched = SimpleNamespace(distributed_type=name.upper())
-            with mock.patch.object(publish, "AcceleratorState", lambda launched=launched: launched):
+        run = SimpleNamespace(run="r")
+        callback = publish.Publish(run, None, "weights")
+        for name, launched in (
+            ("fsdp_version", {"distributed_type": tensors.DistributedType.FSDP, "fsdp_plugin": SimpleNamespace(fsdp_version=1)}),
+            ("distributed_type", {"distributed_type": tensors.DistributedType.MEGATRON_LM}),
+        ):
+            with mock.patch.object(publish, "AcceleratorState", lambda launched=launched: SimpleNamespace(**launched)):
                 self.refused(name, lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=object()))
-        self.refused("peft_config", lambda: callback.on_train_begin(SimpleNamespace(**fits), None, None, model=SimpleNamespace(peft_config={})))
+        self.refused("folder", lambda: publish.Publish(run, None))
+        self.refused("folder", lambda: publish.Publish(run, None, "weights", send=True))
+        self.refused("kind", lambda: publish.Publish(run, None, send=True, kind="lora"))
         self.refused("temperature", lambda: asked_by_trl(rollouts, {}, temperature=0.7))
         ended = {"stop_reason": "terminated", "terminated": True, "truncated": False, "loss_multiplier": 0.5}
         self.refused("loss_multiplier", lambda: rows.columns_of([two_turns.row(**ended)]))
@@ -283,7 +291,7 @@ class Refusals(unittest.TestCase):
 
         def of_async_trl():
             made = object.__new__(worker.RolloutWorker)
-            made._temperature = 0.7
+            made._temperature, made._own = 0.7, None
             made._samples(SimpleNamespace(step=0, rows=lambda: [raw]))
 
         def of_verl(temperature=0.7, **row):
