@@ -54,6 +54,12 @@ export function createSglangEndpoints(parts: EndpointParts): DialectEndpoints {
         sendJson(exchange, { status: 200, body });
       },
     },
+    '/metrics': {
+      GET: (exchange) => {
+        const text = `sglang:startup_time_seconds{phase="tokenizer_e2e"} ${parts.started_s}\n`;
+        sendText(exchange, { status: 200, type: 'text/plain; charset=utf-8', text });
+      },
+    },
     '/v1/loads': {
       GET: (exchange) => {
         const { running, waiting } = engine.stats();

@@ -10,7 +10,7 @@ import type { Marked } from './memory.js';
 import { asleep, createMemory, marked, unmarked } from './memory.js';
 import * as sglang from './questions.js';
 import { createSglangService } from './sglang-service.js';
-import { settingsIn, signIn, startedOf } from './started.js';
+import { settingsIn, signOf, startedOf } from './started.js';
 
 /** How the weights of a running SGLang server change (captures 04 to 09 and 16 to 19 of SGLang 0.5.23). */
 
@@ -123,7 +123,7 @@ function identityCalls({
   const asOne: WeightControl['asOne'] = ({ starts }, bound) =>
     theOne(replica, {
       label: async () => unmarked(await sglang.labelOf(anew, bound)).label,
-      started: starts ? async () => signIn(await startedOf(anew, bound)) : null,
+      started: starts ? () => signOf(anew, bound) : null,
     });
   return {
     asOne,
@@ -135,7 +135,7 @@ function identityCalls({
       return await identityOf(engine, { models, asked, ...bound });
     },
     processSign: async (bound) => {
-      const sign = signIn(await startedOf(engine, bound));
+      const sign = await signOf(engine, bound);
       // It alone tells processes apart.
       return sign === null ? null : { started: sign, cpu_s: 0 };
     },
