@@ -41,7 +41,7 @@ export function tokensIn(events: readonly Event[]): { token_ids: number[]; logpr
   return { token_ids: all.map(([, id]) => id), logprobs: all.map(([logprob]) => logprob) };
 }
 
-const SETTINGS = {
+export const SETTINGS = {
   served_model_name: 'tiny',
   version: '0.5.23',
   max_req_input_len: 2042,
@@ -64,7 +64,7 @@ export async function fakeSglang(
     generate?: (exchange: Exchange) => void | Promise<void>;
     settings?: object;
     models?: object[];
-    more?: Record<string, ReturnType<typeof reply>>;
+    more?: Record<string, (exchange: Exchange) => void | Promise<void>>;
   } = {},
 ) {
   const sent: Record<string, unknown>[] = [];

@@ -3,7 +3,8 @@ import { describe, test } from 'node:test';
 import { CutOff } from '../../src/generation/generation-service.js';
 import { eventStream } from './captures.js';
 import type { Event } from './fake-sglang.js';
-import { fakeSglang, LIST, PLAIN, recorded, run, tokensIn } from './fake-sglang.js';
+import { SETTINGS, fakeSglang, LIST, PLAIN, recorded, run, tokensIn } from './fake-sglang.js';
+import { sendJson } from '../servers/json-server.js';
 import type { Exchange } from './fake-vllm.js';
 import { assertFault, collector, reply, REQUEST, streaming, untilAborted } from './fake-vllm.js';
 
@@ -71,6 +72,21 @@ describe('/generate', () => {
       fake.sent.map(({ lora_path }) => lora_path),
       [undefined, 'adapter'],
     );
+  });
+
+  test('goes by what the engine has said before, while its scheduler does not say it again', async (t) => {
+    let asked = 0;
+    const { service } = await fakeSglang(t, {
+      more: {
+        'GET /server_info': ({ response }) => {
+          if (asked++ === 0) sendJson(response, { body: SETTINGS });
+          else response.destroy();
+        },
+      },
+    });
+    const first = await service.describe(untilAborted());
+    assert.deepEqual(await service.describe(untilAborted()), first);
+    assert.equal(asked, 2);
   });
 
   for (const [number, max_tokens, what] of [

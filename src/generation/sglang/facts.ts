@@ -11,15 +11,15 @@ export interface Facts {
   settings: (signal: AbortSignal) => Promise<Settings>;
   /** Ids are below it; null: it does not say. A paused engine answers once it is resumed. */
   vocabulary: (signal: AbortSignal) => Promise<number | null>;
-  /** Another process may answer by now. */
+  /** Another process may answer by now: it is asked again. */
   forget: () => void;
 }
 
 export function createFacts(engine: Ask, { longest_ms }: { longest_ms: number }): Facts {
-  const settings = remembered(() => settingsOf(engine, patience()));
-  const vocabulary = remembered(() =>
-    vocabularyOf(engine, { ...patience(), within_ms: longest_ms }),
-  );
+  const slowly = { ...patience(), within_ms: longest_ms };
+  // The scheduler answers, which a load of weights, a long prompt or a busy machine delays.
+  const settings = remembered((isFirst) => settingsOf(engine, isFirst ? slowly : patience()));
+  const vocabulary = remembered(() => vocabularyOf(engine, slowly));
   return {
     settings: settings.get,
     vocabulary: vocabulary.get,
@@ -30,20 +30,31 @@ export function createFacts(engine: Ask, { longest_ms }: { longest_ms: number })
   };
 }
 
-/** Many wait for one answer, so that none of their signals ends the question. */
-function remembered<T>(ask: () => Promise<T>) {
+/**
+ * Many wait for one answer, so that none of their signals ends the question. Who does not answer again is still what it
+ * was.
+ */
+function remembered<T>(ask: (isFirst: boolean) => Promise<T>) {
   let known: Promise<T> | null = null;
-  const forget = (): void => {
-    known = null;
-  };
-  const asked = (): Promise<T> => {
-    const answer = ask();
-    answer.catch(() => {
-      if (known === answer) forget();
+  let isOld = false;
+  const asked = (before: Promise<T> | null): Promise<T> => {
+    const answer = ask(before === null).catch((error: unknown) => {
+      if (before !== null) return before;
+      if (known === answer) known = null;
+      throw error;
     });
+    isOld = false;
     return answer;
   };
-  return { get: (signal: AbortSignal) => orAborted((known ??= asked()), signal), forget };
+  return {
+    get: (signal: AbortSignal) => {
+      if (known === null || isOld) known = asked(known);
+      return orAborted(known, signal);
+    },
+    forget: () => {
+      isOld = true;
+    },
+  };
 }
 
 /** The end of the range in its refusal, such as `[0, 599]`. */
