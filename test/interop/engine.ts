@@ -89,5 +89,7 @@ export async function runningRequests(): Promise<number> {
   const url = `${baseUrl().replace(/\/v1$/, '')}/metrics`;
   const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
   const text = await response.text();
-  return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
+  return Number(
+    /^(?:vllm:num_requests_running|sglang:num_running_reqs)\{[^}]*\} (\S+)$/m.exec(text)?.[1],
+  );
 }
