@@ -35,6 +35,7 @@ describe('a policy on SGLang', () => {
     const { labels } = await (await startBatch(cell)).judge();
     assert.deepEqual(Object.keys(labels), [String(version)]);
   };
+  const holder = { name: 'grpo', incarnation: 'one' };
   const first = (): Engine => bed.engines[0] ?? assert.fail('no engine');
 
   for (const mode of ['keep', 'abort'] as const)
@@ -62,17 +63,6 @@ describe('a policy on SGLang', () => {
       await batch.judge();
     });
 
-  test('gets an adapter without a pause', async () => {
-    const cell: PolicyCell = { kind: 'update', phase: 'adapter', victim: 'answer' };
-    const batch = await startBatch(cell);
-    const { weights } = await next();
-    const { paused_s } = await bed.publish({ version, weights: { ...weights, kind: 'lora' } });
-    assert.equal(paused_s, 0);
-    await allServe(bed, version);
-    await batch.judge();
-    await laterOnesHave(version, { ...cell, victim: 'worker' });
-  });
-
   test('gets the weights that a trainer sends by code of its own', async () => {
     const batch = await startBatch({ kind: 'transfer', phase: 'half', victim: 'trainer' });
     version += 1;
@@ -84,10 +74,22 @@ describe('a policy on SGLang', () => {
   test('sleeps without its weights, and is woken with them', async () => {
     const batch = await startBatch({ kind: 'asleep', phase: 'wake', victim: 'trainer' });
     const trainer = sendingTrainer(bed);
-    await bed.publish({ ...(await next()), holder: { name: 'grpo', incarnation: 'one' } });
+    await bed.publish({ ...(await next()), holder });
     await trainer.sleep({ level: 2 });
     await trainer.wake();
     await allServe(bed, version);
     await batch.judge();
+  });
+
+  test('gets an adapter without a pause', async () => {
+    const cell: PolicyCell = { kind: 'update', phase: 'adapter', victim: 'answer' };
+    const batch = await startBatch(cell);
+    const { weights } = await next();
+    const adapter = { ...weights, kind: 'lora' as const };
+    const { paused_s } = await bed.publish({ version, weights: adapter, holder });
+    assert.equal(paused_s, 0);
+    await allServe(bed, version);
+    await batch.judge();
+    await laterOnesHave(version, { ...cell, victim: 'worker' });
   });
 });
