@@ -9,8 +9,8 @@ import type { NamedAdapter } from '../model/policy/adapters.js';
 import type { PolicyRecord } from '../model/policy/record.js';
 
 /**
- * The generation service as rollouts see it: token ids in, token ids and logprobs out. Adapters (`vllm/`, `sglang/`) implement a
- * server's wire; everything above this file is independent of the back end. `adapters.ts` has them all.
+ * The generation service as rollouts see it: token ids in, token ids and logprobs out. Adapters (`vllm/`, `sglang/`)
+ * implement a server's wire; everything above this file is independent of the back end. `adapters.ts` has them all.
  */
 
 /** One turn's request. Every sampling parameter is explicit, so that no server default changes a distribution. */

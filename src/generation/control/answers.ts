@@ -1,3 +1,4 @@
+import { Fault } from '../../model/faults.js';
 import { preview } from '../../model/problems.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
@@ -37,6 +38,14 @@ export function checkSet(
     call,
   });
 }
+
+/** An update while an engine is asleep breaks it. `by`: the routes that put it to sleep, and wake it. */
+export const asleep = (replica: string, [sleep, wake]: readonly [string, string]): Fault =>
+  new Fault({
+    type: 'GenerationRejected',
+    message: `${replica}: it is asleep (POST ${sleep}), and its weights cannot be changed before it is awake: POST ${wake}`,
+    at: replica,
+  });
 
 type Timeouts = Record<'first_token_timeout_ms' | 'idle_timeout_ms', number>;
 

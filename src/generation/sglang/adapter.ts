@@ -11,7 +11,7 @@ export const sglang: Adapter = {
     no_control: 'its --admin-api-key in control.api_key_env',
     flags: {
       adapters: '--enable-lora',
-      sent: "your own trainer's wire",
+      sent: 'by its own code alone',
       sleep: '--enable-memory-saver',
       images: 'kind vllm',
     },

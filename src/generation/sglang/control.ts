@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { ControlOptions } from '../adapter.js';
-import { checkSet, hasRoute, probed } from '../control/answers.js';
+import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
 import { connect } from '../control/connections.js';
 import { identityOf, theOne } from '../control/identify.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
+import { adaptersIn } from '../wire/models.js';
 import type { Marked } from './memory.js';
-import { asleep, createMemory, marked, unmarked } from './memory.js';
+import { createMemory, marked, MEMORY_ROUTES, unmarked } from './memory.js';
 import * as sglang from './questions.js';
 import { createSglangService } from './sglang-service.js';
 import { settingsIn, signOf, startedOf } from './started.js';
@@ -62,7 +63,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
       for (const path of weights?.kind === 'lora' ? ADAPTER_ROUTES : NEEDED)
         if (!(await hasRoute(control, { path, ...bound }))) lacks.push(path);
       const isAsleep = await memory.sleeping.isAsleep(bound);
-      if (isAsleep && asked !== 'ours') throw asleep(replica);
+      if (isAsleep && asked !== 'ours') throw asleep(replica, MEMORY_ROUTES);
       return { lacks, tells_label: true };
     },
     pause: async ({ mode, cache }, bound) => {
@@ -151,9 +152,7 @@ function adapterCalls({
   'adapters' | 'loadAdapter' | 'unloadAdapter'
 > {
   const adapters: WeightControl['adapters'] = async (bound) =>
-    (await sglang.servedModels(engine, bound)).flatMap(({ id, parent }) =>
-      parent == null ? [] : [id],
-    );
+    adaptersIn(await sglang.servedModels(engine, bound));
   return {
     adapters,
     loadAdapter: ({ name, path }, bound) =>

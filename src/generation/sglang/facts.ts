@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { orAborted } from '../../platform/waits/abort.js';
 import type { Ask } from '../wire/ask.js';
 import { patience } from '../wire/ask.js';
@@ -66,10 +65,5 @@ async function vocabularyOf({ raw }: Pick<Ask, 'raw'>, bound: Parameters<Ask['ra
   const body = { input_ids: [0], sampling_params };
   const { status, text } = await raw('POST /generate', { ...bound, body });
   const greatest = status === 400 ? RANGE.exec(serverError(text))?.[1] : undefined;
-  return z.coerce
-    .number()
-    .nullable()
-    .parse(greatest ?? null) === null
-    ? null
-    : Number(greatest) + 1;
+  return greatest === undefined ? null : Number(greatest) + 1;
 }

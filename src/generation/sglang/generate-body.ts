@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { KeptJson } from '../../platform/json/kept.js';
+import { writeJson } from '../../platform/json/kept.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { isFiltered } from './limits.js';
 
@@ -51,15 +51,7 @@ type Structure = NonNullable<GenerationRequest['structured_outputs']>;
 /** It takes a schema as text. */
 function structureOf({ json, regex, grammar, structural_tag, json_object }: Structure): object {
   if (json_object === true) return { json_schema: '{"type":"object"}' };
-  if (json !== undefined)
-    return {
-      json_schema:
-        typeof json === 'string'
-          ? json
-          : json instanceof KeptJson
-            ? json.text
-            : JSON.stringify(json),
-    };
+  if (json !== undefined) return { json_schema: typeof json === 'string' ? json : writeJson(json) };
   if (regex !== undefined) return { regex };
   return grammar === undefined ? { structural_tag } : { ebnf: grammar };
 }

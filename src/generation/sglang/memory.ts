@@ -1,7 +1,7 @@
-import { Fault } from '../../model/faults.js';
 import type { SleepLevel } from '../../model/workflow-safe/policy.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
+import { asleep } from '../control/answers.js';
 
 /**
  * An engine's memory. SGLang does not say whether it sleeps, and its process ends when it is put to sleep or woken
@@ -18,6 +18,8 @@ const MARKS = {
 } as const;
 type State = keyof typeof MARKS;
 const STATES = Object.keys(MARKS) as State[];
+
+export const MEMORY_ROUTES = ['/release_memory_occupation', '/resume_memory_occupation'] as const;
 
 /** What it has beside its weights. */
 const REST = ['kv_cache', 'cuda_graph'];
@@ -48,23 +50,23 @@ interface MemoryOf {
 
 export function createMemory({ replica, control, said, setLabel }: MemoryOf) {
   const order = (
-    path: 'release_memory_occupation' | 'resume_memory_occupation',
+    path: (typeof MEMORY_ROUTES)[number],
     { tags, ...bound }: Bound & { tags?: readonly string[] },
-  ): Promise<void> => control.order(`POST /${path}`, { body: tags ? { tags } : {}, ...bound });
+  ): Promise<void> => control.order(`POST ${path}`, { body: tags ? { tags } : {}, ...bound });
   const sleeping = {
     /** It is paused, and runs nothing. The level is decided by how it was started (`sleep_levels`). */
     sleep: async (_: SleepLevel, bound: Bound): Promise<void> => {
       const { label, state } = await said(bound);
       if (state === 'asleep') return;
       const tags = state === 'weights' ? { tags: ['weights'] } : {};
-      await order('release_memory_occupation', { ...tags, ...bound });
+      await order('/release_memory_occupation', { ...tags, ...bound });
       await setLabel({ label, state: 'asleep' }, bound);
     },
     wakeUp: async (tag: 'weights' | null, bound: Bound): Promise<void> => {
       const { label, state } = await said(bound);
       if (state !== 'asleep' && (state !== 'weights' || tag !== null)) return;
       const tags = state === 'weights' ? REST : tag === null ? undefined : [tag];
-      await order('resume_memory_occupation', { ...(tags && { tags }), ...bound });
+      await order('/resume_memory_occupation', { ...(tags && { tags }), ...bound });
       await setLabel({ label, state: tag ?? 'awake' }, bound);
     },
     isAsleep: async (bound: Bound): Promise<boolean> => isAsleep(await said(bound)),
@@ -74,15 +76,8 @@ export function createMemory({ replica, control, said, setLabel }: MemoryOf) {
     /** Before it goes on. One that sleeps would end. */
     beforeResume: async (bound: Bound): Promise<void> => {
       const now = await said(bound);
-      if (isAsleep(now)) throw asleep(replica);
+      if (isAsleep(now)) throw asleep(replica, MEMORY_ROUTES);
       if (now.state !== null) await setLabel({ ...now, state: null }, bound);
     },
   };
 }
-
-export const asleep = (replica: string): Fault =>
-  new Fault({
-    type: 'GenerationRejected',
-    message: `${replica}: it is asleep (POST /release_memory_occupation), and its weights cannot be changed before it is awake: POST /resume_memory_occupation`,
-    at: replica,
-  });

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { Fault } from '../../model/faults.js';
-import { checkSet, hasRoute, probed } from '../control/answers.js';
+import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
 import type { ControlOptions } from '../adapter.js';
 import type { Asked } from '../control/connections.js';
 import { connect } from '../control/connections.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { read } from '../wire/ask.js';
+import { adaptersIn } from '../wire/models.js';
 import { asOne, engineSettings, identify, processSign } from './identify.js';
 import { isAsleep, Label, promptLogprobs, servedModels, WhetherPaused } from './questions.js';
 import { createVllmService } from './vllm-service.js';
@@ -24,7 +24,7 @@ const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
 const NEEDED = ['/is_paused', '/pause', '/resume', '/collective_rpc'];
 const CACHE_ROUTE = '/reset_prefix_cache';
 /** Of an engine that leaves its memory to others for a while (vLLM: `--enable-sleep-mode`). */
-const SLEEP_ROUTES = ['/sleep', '/wake_up'];
+const SLEEP_ROUTES = ['/sleep', '/wake_up'] as const;
 const LOAD_ADAPTER = '/v1/load_lora_adapter';
 const UNLOAD_ADAPTER = '/v1/unload_lora_adapter';
 
@@ -121,9 +121,7 @@ function adapterCalls(
   engine: Ask,
 ): Pick<WeightControl, 'adapters' | 'loadAdapter' | 'unloadAdapter'> {
   return {
-    // An adapter has a parent (capture 227).
-    adapters: async (bound) =>
-      (await servedModels(engine, bound)).flatMap(({ id, parent }) => (parent == null ? [] : [id])),
+    adapters: async (bound) => adaptersIn(await servedModels(engine, bound)),
     loadAdapter: ({ name, path }, bound) =>
       engine.order(`POST ${LOAD_ADAPTER}`, {
         body: { lora_name: name, lora_path: path },
@@ -153,15 +151,8 @@ function examiner({ replica, engine, control }: Asked): WeightControl['examine']
     const lacks: string[] = [];
     for (const path of weights?.kind === 'lora' ? [LOAD_ADAPTER, UNLOAD_ADAPTER] : needed)
       if (!(await has(path, bound))) lacks.push(path);
-    if (sleep !== 'ours' && (await isAsleep({ engine, control }, bound))) throw asleep(replica);
+    if (sleep !== 'ours' && (await isAsleep({ engine, control }, bound)))
+      throw asleep(replica, SLEEP_ROUTES);
     return { lacks, tells_label: await has('/weight_info', bound) };
   };
 }
-
-/** An update while an engine is asleep breaks it. */
-const asleep = (replica: string): Fault =>
-  new Fault({
-    type: 'GenerationRejected',
-    message: `${replica}: it is asleep (POST /sleep), and its weights cannot be changed before it is awake: POST /wake_up`,
-    at: replica,
-  });

@@ -54,6 +54,10 @@ export async function servedModels(
   });
 }
 
+/** An adapter has a parent (capture 227). */
+export const adaptersIn = (served: readonly ServedModel[]): string[] =>
+  served.flatMap(({ id, parent }) => (parent == null ? [] : [id]));
+
 /** A refused or malformed answer gives no information. */
 export async function unlessRefused<T>(asked: () => Promise<T>): Promise<T | null> {
   try {
