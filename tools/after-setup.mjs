@@ -4,9 +4,10 @@
  * before. `--help` among the arguments prints how the program is used, and installs and compiles nothing.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { LAB, compile, programFiles } from './compile.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
@@ -24,17 +25,22 @@ else process.exitCode = await runAll();
 /** One step after the other. Only the program itself writes to standard output. */
 async function runAll() {
   const setUp = ['tools/setup.mjs', ...prepared.filter((word) => word === '--test')];
-  const tsc = 'node_modules/typescript/bin/tsc';
   const before = [
     setUp,
     ...(prepared.includes('--packages') ? [['tools/build-packages.mjs']] : []),
-    ...(made === undefined ? [] : [[tsc, '-p', 'tsconfig.lab.json']]),
   ];
   for (const step of before) {
     const code = await run(step, ['inherit', 2, 2]);
     if (code !== 0) return code;
   }
+  if (made !== undefined) await compileLab();
   return await run([program, ...args], 'inherit');
+}
+
+async function compileLab() {
+  const outdir = at('.lab');
+  rmSync(outdir, { recursive: true, force: true });
+  await compile({ root, files: programFiles(root, LAB), outdir });
 }
 
 /** Its exit code; a terminal sends Ctrl-C to the program, too. */

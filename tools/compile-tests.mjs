@@ -4,36 +4,20 @@
  */
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { filesBelow } from './fingerprint.mjs';
+import { OPTIONS, compile, filesOf } from './compile.mjs';
 
 const COMPILED = ['src', 'viewer', 'dev', 'simulator', 'tools', 'gym', 'lab', 'test'];
 const LINKED = ['examples', 'python'];
-const OPTIONS = {
-  format: 'esm',
-  platform: 'node',
-  target: 'node20',
-  sourcemap: 'inline',
-  logLevel: 'error',
-};
 
 /** Returns this process's folder; those of processes that are gone are removed. */
 export async function compileTests(root) {
-  const { build } = await import('esbuild');
   const all = path.join(root, '.tests');
   mkdirSync(all, { recursive: true });
   for (const pid of readdirSync(all).filter((name) => !isRunning(Number(name))))
     rmSync(path.join(all, pid), { recursive: true });
   const target = path.join(all, String(process.pid));
-  const files = COMPILED.flatMap((folder) =>
-    filesBelow(path.join(root, folder)).map((file) => path.join(folder, file)),
-  );
-  await build({
-    absWorkingDir: root,
-    entryPoints: files.filter((file) => file.endsWith('.ts')),
-    outbase: '.',
-    outdir: target,
-    ...OPTIONS,
-  });
+  const files = filesOf(root, COMPILED);
+  await compile({ root, files, outdir: target, sourcemap: 'inline' });
   // Sources too: some tests run or read a file beside them.
   for (const file of [...files, ...LINKED]) {
     mkdirSync(path.dirname(path.join(target, file)), { recursive: true });
@@ -45,7 +29,9 @@ export async function compileTests(root) {
 /** Another text of one of these files, compiled like them. */
 export async function compileText(text, file) {
   const { transform } = await import('esbuild');
-  return (await transform(text, { ...OPTIONS, loader: 'ts', sourcefile: file })).code;
+  return (
+    await transform(text, { ...OPTIONS, sourcemap: 'inline', loader: 'ts', sourcefile: file })
+  ).code;
 }
 
 function isRunning(pid) {

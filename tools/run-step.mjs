@@ -6,19 +6,24 @@ const INTERRUPTED = 'interrupted; the next start does what is missing';
 
 /**
  * Runs a program quietly. If it fails, the error says what was tried, the end of its output and what the user can do.
- * `what` is printed at the beginning, and a line every half minute. After Ctrl-C it waits for the program: npm removes
+ * `what` is printed at the beginning, and a line every half minute,
+ * and at the end how long it took. After Ctrl-C it waits for the program: npm removes
  * what it has unpacked, and the next set-up must not begin before that.
  */
 export async function runStep({ what, command, args, cwd, env, advice, say }) {
   say(`${what} …`);
   const startedAt = Date.now();
+  const seconds = () => Math.round((Date.now() - startedAt) / 1000);
   const timer = setInterval(() => {
-    say(`  … still at it (${Math.round((Date.now() - startedAt) / 1000)} s)`);
+    say(`  … still at it (${seconds()} s)`);
   }, PROGRESS_EVERY_MS);
   const { problem, output, isInterrupted } = await run({ command, args, cwd, env });
   clearInterval(timer);
   if (isInterrupted) throw Object.assign(new Error(INTERRUPTED), { exitCode: 130 });
-  if (problem === null) return;
+  if (problem === null) {
+    if (seconds() > 0) say(`  … done in ${seconds()} s`);
+    return;
+  }
   const shown = [command === process.execPath ? 'node' : command, ...args].join(' ');
   throw new Error(
     [

@@ -16,7 +16,8 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { filesBelow, fingerprint, readStamp } from './fingerprint.mjs';
+import { PROGRAMS, compile, programFiles } from './compile.mjs';
+import { fingerprint, readStamp } from './fingerprint.mjs';
 import { runStep } from './run-step.mjs';
 import { withLock } from './set-up-lock.mjs';
 
@@ -103,20 +104,13 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = [
-    'src',
-    'viewer',
-    'dev',
-    'simulator',
-    'tools/temporal-cli',
-    'gym',
-    'lab/demos',
-  ].flatMap((folder) =>
-    filesBelow(at(folder))
-      .filter((file) => !file.startsWith('test/'))
-      .map((file) => `${folder}/${file}`),
-  );
-  return fingerprint(root, [...configs, 'package-lock.json', ...sources]);
+  const files = [
+    ...configs,
+    'package-lock.json',
+    'tools/compile.mjs',
+    ...programFiles(root, PROGRAMS),
+  ];
+  return fingerprint(root, files);
 }
 
 const buildIsThere = () => readStamp(BUILD_STAMP) === sourceHash();
@@ -132,19 +126,8 @@ async function build() {
   for (const left of [folder, old]) rmSync(left, { recursive: true, force: true });
   mkdirSync(SCRATCH, { recursive: true, mode: 0o700 });
   const step = { command: process.execPath, cwd: root, env: process.env, say };
-  await runStep({
-    ...step,
-    what: 'compiling, about 20 s',
-    args: [
-      at('node_modules', 'typescript', 'bin', 'tsc'),
-      '-p',
-      'tsconfig.build.json',
-      '--outDir',
-      folder,
-    ],
-    advice:
-      'If these are errors in files that you changed, correct them; `npm run typecheck` shows them all.',
-  });
+  say('compiling …');
+  await compile({ root, files: programFiles(root, PROGRAMS), outdir: folder });
   await runStep({
     ...step,
     what: 'bundling the workflows, a few seconds',

@@ -13,8 +13,7 @@ import type { Stack } from '../bed/stack.js';
 import { startPuzzles, startWith, workerConfig } from './puzzles.js';
 
 /**
- * `npx tsc -p tsconfig.lab.json && node .lab/lab/bench/heartbeats.js [activities] [rounds]`, after `npm run build`: what
- * heartbeats cost while so many activities run on one worker and nothing else happens. Timeouts take turns in one run;
+ * `node tools/after-setup.mjs .lab/lab/bench/heartbeats.js [activities] [rounds]`: what heartbeats cost while so many activities run on one worker and nothing else happens. Timeouts take turns in one run;
  * with the longest one hardly any beat falls into a window, so it shows what running activities cost without them.
  */
 const TIMEOUTS_S = [10, 60, 600] as const;

@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import { temporaryFolder, writeProgram } from './fakes.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
-/** `npm ci` that makes a bundler, and a compiler, which "compiles" by copying. npm and compiler count their runs in files. */
+/** `npm ci` that makes a compiler, which "compiles" by copying, and bundles a page. Both count their runs in files. */
 const FAKE_NPM = `
 import fs from 'node:fs';
 fs.appendFileSync('npm.log', process.argv.slice(2).join(' ') + '\\n');
@@ -19,16 +19,17 @@ if (fs.existsSync('slow')) {
   await new Promise((resolve) => setTimeout(resolve, 20_000));
 }
 if (fs.existsSync('no-network')) { console.error('npm error network'); process.exit(1); }
-for (const folder of ['esbuild', 'typescript/bin']) fs.mkdirSync('node_modules/' + folder, { recursive: true });
+fs.mkdirSync('node_modules/esbuild', { recursive: true });
 fs.writeFileSync('node_modules/esbuild/package.json', '{ "type": "module", "exports": "./index.js" }');
-fs.writeFileSync('node_modules/esbuild/index.js', "export const build = () => Promise.resolve();");
-setTimeout(() => fs.copyFileSync('fake-tsc.js', 'node_modules/typescript/bin/tsc'), 300);`;
-const FAKE_TSC = `
-const fs = require('node:fs');
-const out = process.argv[process.argv.indexOf('--outDir') + 1];
-fs.appendFileSync('tsc.log', 'run\\n');
-fs.cpSync('src', out + '/src', { recursive: true });
-if (fs.existsSync('src/wrong.js')) { console.log('src/wrong.js(1,1): error TS1: wrong'); process.exit(2); }`;
+setTimeout(() => fs.copyFileSync('fake-esbuild.js', 'node_modules/esbuild/index.js'), 300);`;
+const FAKE_ESBUILD = `
+import fs from 'node:fs';
+export async function build({ bundle, outdir }) {
+  if (bundle) return;
+  fs.appendFileSync('esbuild.log', 'run\\n');
+  if (fs.existsSync('src/wrong.js')) throw new Error('Build failed with 1 error:\\nsrc/wrong.js:1:1: ERROR: wrong');
+  fs.cpSync('src', outdir + '/src', { recursive: true });
+}`;
 const BUNDLER = `import { writeFileSync } from 'node:fs';
 writeFileSync(new URL('../workflow-bundle.js', import.meta.url), 'bundle');`;
 
@@ -42,10 +43,9 @@ async function freshClone(t: TestContext) {
   for (const name of ['cli', 'workers']) await mkdir(at('src', name), { recursive: true });
   await writeFile(at('package.json'), '{ "type": "module" }');
   await writeFile(at('package-lock.json'), '{ "packages": {} }');
-  await writeFile(at('tsconfig.build.json'), '{}');
   await writeFile(at('src', 'cli', 'main.js'), '');
   await writeFile(at('src', 'workers', 'build-bundle.js'), BUNDLER);
-  await writeFile(at('fake-tsc.js'), FAKE_TSC);
+  await writeFile(at('fake-esbuild.js'), FAKE_ESBUILD);
   await writeProgram(at('bin', 'npm'), FAKE_NPM);
   /** In a process group of its own, as a shell starts it. */
   const start = () => {
@@ -81,7 +81,7 @@ describe('set-up', () => {
     );
     assert.equal(await readFile(at('dist', 'src', 'workflow-bundle.js'), 'utf8'), 'bundle');
     assert.deepEqual(await setUp(), { code: 0, output: '' });
-    assert.deepEqual([await runs('npm.log'), await runs('tsc.log')], [1, 1]);
+    assert.deepEqual([await runs('npm.log'), await runs('esbuild.log')], [1, 1]);
   });
 
   test('builds again when a source changed, without files of sources that are gone', async (t) => {
@@ -95,7 +95,7 @@ describe('set-up', () => {
       'workers',
       'workflow-bundle.js',
     ]);
-    assert.deepEqual([await runs('npm.log'), await runs('tsc.log')], [1, 2]);
+    assert.deepEqual([await runs('npm.log'), await runs('esbuild.log')], [1, 2]);
   });
 
   test('keeps the last build when a new one fails, and shows the compiler’s words', async (t) => {
@@ -106,9 +106,8 @@ describe('set-up', () => {
     assert.equal(code, 1);
     assert.match(
       output,
-      /tsc -p tsconfig\.build\.json .* failed: exit code 2\n {2}\| src\/wrong\.js\(1,1\): error TS1/,
+      /^set-up failed: Build failed with 1 error:\nsrc\/wrong\.js:1:1: ERROR: wrong$/m,
     );
-    assert.match(output, /`npm run typecheck`/);
     assert.ok((await readdir(at('dist', 'src'))).includes('workflow-bundle.js'));
     await rm(at('src', 'wrong.js'));
     assert.deepEqual(
@@ -166,7 +165,7 @@ describe('set-up', () => {
       all.map(({ output }) => output).join(),
       /waiting for another set-up of this folder \(process \d+\)/,
     );
-    assert.deepEqual([await runs('npm.log'), await runs('tsc.log')], [1, 1]);
+    assert.deepEqual([await runs('npm.log'), await runs('esbuild.log')], [1, 1]);
   });
 
   test('takes over from a set-up that was killed', async (t) => {
