@@ -15,7 +15,7 @@ export interface BuilderOptions {
 const MOST_POSTINGS = 2 ** 22;
 const TEXTS_AT_ONCE = 2 ** 20;
 
-/** Builds a kept index. Its memory is `most_postings`, the terms, and twelve bytes a document. */
+/** Builds a kept index. Its memory is `most_postings`, the terms, and sixteen bytes a document. */
 export function createIndexBuilder({
   folder,
   tokenize,
@@ -23,10 +23,10 @@ export function createIndexBuilder({
 }: BuilderOptions) {
   const vocabulary = new Map<string, number>();
   /** Per term, how many documents have it. */
-  const frequencies = listOfUint32();
-  const lengths = listOfUint32();
+  const frequencies: number[] = [];
+  const lengths: number[] = [];
   const texts = createTextWriter(path.join(folder, FILES.texts));
-  const blocks = createBlocks(path.join(folder, 'blocks.tmp'));
+  const blocks = createBlocks(path.join(folder, 'blocks.tmp'), most_postings);
   const idOf = (term: string): number => {
     const known = vocabulary.get(term);
     if (known !== undefined) return known;
@@ -41,35 +41,34 @@ export function createIndexBuilder({
       const tokens = tokenize(text);
       for (const [term, count] of countEach(tokens)) {
         const id = idOf(term);
-        frequencies.count(id);
-        blocks.add({ term: id, document: lengths.length(), count });
+        frequencies[id] = at(frequencies, id) + 1;
+        blocks.add({ term: id, document: lengths.length, count });
       }
       lengths.push(tokens.length);
       texts.add(text);
-      if (blocks.pending() >= most_postings) blocks.flush(vocabulary.size);
     },
-    documents: lengths.length,
+    documents: () => lengths.length,
     finish: (): void => {
-      blocks.flush(vocabulary.size);
-      const starts = startsOf(frequencies.values());
+      const starts = startsOf(frequencies);
+      const text_starts = texts.finish();
       const write = (name: string, values: NodeJS.TypedArray): void => {
         const file = createAppender(path.join(folder, name));
         file.append(values);
         file.close();
       };
       write(FILES.starts, starts);
-      write(FILES.lengths, lengths.values());
-      write(FILES.text_starts, texts.finish());
+      write(FILES.lengths, Uint32Array.from(lengths));
+      write(FILES.text_starts, Float64Array.from(text_starts));
       write(FILES.terms, Buffer.from([...vocabulary.keys()].join('\n')));
       const postings = createAppender(path.join(folder, FILES.postings));
-      for (const part of blocks.merged(starts, most_postings)) postings.append(part);
+      for (const part of blocks.merged(starts)) postings.append(part);
       postings.close();
       blocks.remove();
       const facts: IndexFacts = {
-        documents: lengths.length(),
+        documents: lengths.length,
         terms: vocabulary.size,
         postings: starts.at(-1) ?? 0,
-        text_bytes: texts.bytes(),
+        text_bytes: text_starts.at(-1) ?? 0,
       };
       writeFileSync(path.join(folder, FILES.facts), `${JSON.stringify(facts)}\n`);
     },
@@ -82,7 +81,7 @@ export function countEach(tokens: readonly string[]): Map<string, number> {
   return counts;
 }
 
-function startsOf(frequencies: Uint32Array): Float64Array {
+function startsOf(frequencies: readonly number[]): Float64Array {
   const starts = new Float64Array(frequencies.length + 1);
   for (const [term, frequency] of frequencies.entries())
     starts[term + 1] = at(starts, term) + frequency;
@@ -90,15 +89,13 @@ function startsOf(frequencies: Uint32Array): Float64Array {
 }
 
 /** For indexes that are known to exist. */
-const at = (values: Uint32Array | Float64Array, place: number): number => values[place] ?? 0;
+const at = (values: ArrayLike<number>, place: number): number => values[place] ?? 0;
 
 function createTextWriter(file: string) {
   const written = createAppender(file);
-  const starts = listOfFloat64();
+  const starts = [0];
   let pending: Buffer[] = [];
   let length = 0;
-  let bytes = 0;
-  starts.push(0);
   const flush = (): void => {
     written.append(Buffer.concat(pending));
     pending = [];
@@ -109,15 +106,13 @@ function createTextWriter(file: string) {
       const encoded = Buffer.from(text);
       pending.push(encoded);
       length += encoded.length;
-      bytes += encoded.length;
-      starts.push(bytes);
+      starts.push(at(starts, starts.length - 1) + encoded.length);
       if (length >= TEXTS_AT_ONCE) flush();
     },
-    bytes: () => bytes,
-    finish: (): Float64Array => {
+    finish: (): number[] => {
       flush();
       written.close();
-      return starts.values();
+      return starts;
     },
   };
 }
@@ -130,32 +125,38 @@ interface Block {
   postings_at: number;
 }
 
-/** Blocks follow each other in the order of documents, so a term's postings are those of its blocks, one by one. */
-function createBlocks(file: string) {
+/** Blocks of up to `most` follow each other in the order of documents, so a term's postings are those of its blocks, one by one. */
+function createBlocks(file: string, most: number) {
   const written = createAppender(file);
   const blocks: Block[] = [];
-  const [terms, documents, counts] = [listOfUint32(), listOfUint32(), listOfUint32()];
+  const [terms, documents, counts] = [0, 0, 0].map(() => new Uint32Array(most)) as [
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+  ];
+  let pending = 0;
+  let known = 0;
+  const flush = (): void => {
+    const { starts, postings } = byTerm(
+      { terms: terms.subarray(0, pending), documents, counts },
+      known,
+    );
+    const starts_at = written.append(starts);
+    blocks.push({ starts_at, terms: known, postings_at: written.append(postings) });
+    pending = 0;
+  };
   return {
     add: (posting: { term: number; document: number; count: number }): void => {
-      terms.push(posting.term);
-      documents.push(posting.document);
-      counts.push(posting.count);
-    },
-    pending: terms.length,
-    flush: (term_count: number): void => {
-      if (terms.length() === 0) return;
-      const block = {
-        terms: terms.values(),
-        documents: documents.values(),
-        counts: counts.values(),
-      };
-      const { starts, postings } = byTerm(block, term_count);
-      const starts_at = written.append(starts);
-      blocks.push({ starts_at, terms: term_count, postings_at: written.append(postings) });
-      for (const list of [terms, documents, counts]) list.clear();
+      terms[pending] = posting.term;
+      documents[pending] = posting.document;
+      counts[pending] = posting.count;
+      pending += 1;
+      known = Math.max(known, posting.term + 1);
+      if (pending === most) flush();
     },
     /** All postings in the order of the index, in parts of `most`, or of one term that has more. */
-    merged: function* (starts: Float64Array, most: number): Generator<Uint32Array> {
+    merged: function* (starts: Float64Array): Generator<Uint32Array> {
+      flush();
       for (let first = 0; first < starts.length - 1;) {
         let end = first + 1;
         while (end < starts.length - 1 && at(starts, end + 1) - at(starts, first) <= most) end += 1;
@@ -225,36 +226,3 @@ function mergedPart({ first, end, starts, blocks, file }: Part): Uint32Array {
   }
   return merged;
 }
-
-type Numbers = Uint32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
-
-/** A growing list of numbers, eight or four bytes each: a plain array of ten million costs twice that and moves. */
-function createGrowingList<T extends Numbers>(make: (length: number) => T) {
-  let values = make(1024);
-  let length = 0;
-  return {
-    push: (value: number): void => {
-      if (length === values.length) {
-        const larger = make(2 * length);
-        larger.set(values);
-        values = larger;
-      }
-      values[length] = value;
-      length += 1;
-    },
-    /** Adds one to the number at a place that there is. */
-    count: (place: number): void => {
-      values[place] = (values[place] ?? 0) + 1;
-    },
-    at: (place: number): number => (place < length ? (values[place] ?? 0) : 0),
-    length: (): number => length,
-    /** A view: later additions may not show in it. */
-    values: (): T => values.subarray(0, length) as T,
-    clear: (): void => {
-      length = 0;
-    },
-  };
-}
-
-const listOfUint32 = () => createGrowingList((length) => new Uint32Array(length));
-const listOfFloat64 = () => createGrowingList((length) => new Float64Array(length));

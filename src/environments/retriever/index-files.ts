@@ -152,7 +152,6 @@ export function createAppender(file: string) {
       length += bytes.length;
       return place;
     },
-    length: (): number => length,
     close: (): void => {
       closeSync(to);
     },

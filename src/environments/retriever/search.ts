@@ -57,50 +57,23 @@ export function createRank(
 /** For indexes that are known to exist. */
 const at = (values: Uint32Array | Float64Array, place: number): number => values[place] ?? 0;
 
-interface Selection {
-  scores: Float64Array;
-  count: number;
-}
-
-/** Keeps the `count` best in a heap whose root is the worst of them, so that most documents cost one comparison. */
-function bestOf(ids: readonly number[], { scores, count }: Selection): Ranked[] {
-  const heap: Ranked[] = [];
-  if (count <= 0) return heap;
+/** The best so far, cut to `count` whenever there are twice as many: most documents cost one comparison. */
+function bestOf(
+  ids: readonly number[],
+  { scores, count }: { scores: Float64Array; count: number },
+): Ranked[] {
+  const best: Ranked[] = [];
+  let least = -Infinity;
+  const cut = (): void => {
+    best.sort((a, b) => b.score - a.score || a.id - b.id).splice(count);
+    if (best.length === count) least = best.at(-1)?.score ?? least;
+  };
   for (const id of ids) {
-    const score = scores[id] ?? 0;
-    const [worst] = heap;
-    if (worst === undefined || heap.length < count) pushUp(heap, { id, score });
-    else if (score >= worst.score && isWorse(worst, { id, score })) sinkDown(heap, { id, score });
+    const score = at(scores, id);
+    if (score < least) continue;
+    best.push({ id, score });
+    if (best.length >= 2 * count) cut();
   }
-  return heap.sort((a, b) => b.score - a.score || a.id - b.id);
-}
-
-const isWorse = (a: Ranked, b: Ranked): boolean =>
-  a.score < b.score || (a.score === b.score && a.id > b.id);
-
-function pushUp(heap: Ranked[], added: Ranked): void {
-  let place = heap.length;
-  while (place > 0) {
-    const above = (place - 1) >> 1;
-    const parent = heap[above];
-    if (parent === undefined || !isWorse(added, parent)) break;
-    heap[place] = parent;
-    place = above;
-  }
-  heap[place] = added;
-}
-
-/** Puts it in the root's place. */
-function sinkDown(heap: Ranked[], added: Ranked): void {
-  let place = 0;
-  for (;;) {
-    const left = heap[2 * place + 1];
-    const right = heap[2 * place + 2];
-    const isRight = left !== undefined && right !== undefined && isWorse(right, left);
-    const child = isRight ? right : left;
-    if (child === undefined || !isWorse(child, added)) break;
-    heap[place] = child;
-    place = 2 * place + (isRight ? 2 : 1);
-  }
-  heap[place] = added;
+  cut();
+  return best;
 }
