@@ -1,30 +1,54 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { Fault } from '../../model/faults.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import { writeJson } from '../../platform/json/kept.js';
-import { orAborted, within } from '../../platform/waits/abort.js';
-import type { Program, ProgramEnd, ProgramStart } from '../environment.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { LATE, orAborted, within } from '../../platform/waits/abort.js';
+import { findProgram } from '../../sandbox/programs/find-program.js';
 import type {
   Command,
   Confined,
   Confinement,
+  Ended,
   Part,
   RunningCommand,
 } from '../../sandbox/programs/confinement.js';
-import type { Argv, CommandSettings } from './command-settings.js';
-import { findProgram } from '../../sandbox/programs/find-program.js';
-import { asksPolicy, filled, variablesOf } from './placeholders.js';
-import type { Filling } from './placeholders.js';
-import { kept, submitted, whyFailed } from './submission.js';
+import { bareEnd, type Program, type ProgramEnd, type ProgramStart } from '../environment.js';
+import { asksPolicy, filled, type Filling, variablesOf } from './placeholders.js';
 
 /** `run.command`: programs that the worker starts itself, as its children. */
 
+export type Argv = [string, ...string[]];
+
+export interface CommandSettings {
+  /** Its key under `environments`, for messages. */
+  name: string;
+  command: Argv;
+  setup: Argv | null;
+  /** `diff`: what has become of the folder since `setup`. */
+  submit: Argv | 'diff' | null;
+  /** How long it may take, as a duration. */
+  submit_time: string;
+  env: Record<string, string>;
+  /** Where programs are found unless `env` says it. */
+  path: () => string;
+  submit_path: () => string;
+}
+
 const POLL_S = 30;
 const MOST_TAIL = 4000;
+const MOST_SUBMISSION = 2 ** 20;
+/** How many characters of what a command said a message has. */
+const MOST_SAID = 1000;
+/** Makes patches, without running anything of the folder. */
+const PATCH = path.join(PROJECT_ROOT, 'python', 'sandbox', 'patch.py');
 
 /** One life here. */
 interface Life {
   confined: Confined;
   ended: Promise<ProgramEnd>;
-  /** Ends the program; `submit` follows. */
+  /** Ends the program, now or when it starts; `submit` follows. */
   cut: () => void;
 }
 
@@ -34,8 +58,7 @@ export function createCommand(
 ): Pick<Program, 'health' | 'outlives' | 'start' | 'wait' | 'cut' | 'stop'> {
   const lives = new Map<string, Life>();
   const stop = async (run: string): Promise<void> => {
-    const life = lives.get(run);
-    await life?.confined.remove();
+    await lives.get(run)?.confined.remove();
     lives.delete(run);
   };
   return {
@@ -47,14 +70,14 @@ export function createCommand(
     start: async (run, how) => {
       await checkThere(settings);
       await stop(run);
-      lives.set(run, await begin(settings, { confinement, run, ...how }));
+      lives.set(run, begin(settings, { confined: await confinement.open(how.signal), ...how }));
       return { state: 'running' };
     },
     wait: async (run, { seconds = POLL_S, signal }) => {
       const life = lives.get(run);
       if (life === undefined) return 'gone';
       const ended = await within(seconds * 1000, orAborted(life.ended, signal));
-      return typeof ended === 'symbol' ? { state: 'running' } : ended;
+      return ended === LATE ? { state: 'running' } : ended;
     },
     cut: async (run, signal) => {
       const life = lives.get(run);
@@ -79,7 +102,8 @@ async function checkThere(settings: CommandSettings): Promise<void> {
     const [where, looked] = program.startsWith('/')
       ? ['at', '']
       : ['on PATH, named', ` (PATH is ${PATH})`];
-    const how = installing(program);
+    const by = PACKAGES.get(program.slice(program.lastIndexOf('/') + 1));
+    const how = by === undefined ? '' : ` (${by}, into a folder that run.mounts names)`;
     const message = `environments.${name}.run.${field}: expected a program ${where} ${program}, which is not on this host${looked}: install it${how}, or correct the setting`;
     throw new Fault({ type: 'EnvironmentUnavailable', message });
   }
@@ -93,75 +117,45 @@ const PACKAGES = new Map([
   ['opencode', 'npm install opencode-ai'],
 ]);
 
-function installing(program: string): string {
-  const by = PACKAGES.get(program.slice(program.lastIndexOf('/') + 1));
-  return by === undefined ? '' : ` (${by}, into a folder that run.mounts names)`;
-}
+type Start = (
+  argv: Argv,
+  more: Omit<Command, 'argv' | 'env' | 'part'> & { part: Part },
+) => Promise<RunningCommand>;
 
 interface Beginning extends ProgramStart {
-  confinement: Confinement;
-  run: string;
+  confined: Confined;
 }
 
-async function begin(
-  settings: CommandSettings,
-  { confinement, run, task, serve, over, signal }: Beginning,
-): Promise<Life> {
-  const dot = run.lastIndexOf('.');
-  const life = { rollout_id: run.slice(0, dot), life: Number(run.slice(dot + 1)) };
-  const confined = await confinement.open({ ...life, signal });
+function begin(settings: CommandSettings, { confined, task, serve, over }: Beginning): Life {
   const { folder, door } = confined;
+  const { prompt, message_log, metadata } = task;
   if (door !== null) serve(door.server);
   const { base_url, key } = door ?? task;
-  const filling = { prompt: task.prompt, base_url, key, folder };
-  const stage = createStage(settings, { confined, filling });
-  const { prompt, message_log, metadata } = task;
-  const input = writeJson({ prompt, message_log, metadata });
-  // That of a door is no secret, and a word.
-  const ended = play(settings, {
-    confined,
-    stage,
-    input,
-    secret: door === null ? key : null,
-    over,
-  });
-  // Its waiter sees it, if there is one.
-  ended.catch(() => undefined);
-  return { confined, ended, cut: stage.cut };
-}
-
-interface Stage {
-  start: (
-    argv: Argv,
-    more: Omit<Command, 'argv' | 'env'> & { part: Part },
-  ) => Promise<RunningCommand>;
-  /** Ends the program, now or when it starts. */
-  cut: () => void;
-}
-
-function createStage(
-  { env }: CommandSettings,
-  { confined, filling }: { confined: Confined; filling: Filling },
-): Stage {
+  const filling = { prompt, base_url, key, folder };
   const fill = (text: string): string => filled(text, filling);
   let program: RunningCommand | null = null;
   let is_cut = false;
-  return {
-    start: async ([first, ...args], more) => {
-      // A patch is made as the worker has it.
-      const argv: Argv =
-        more.part === 'patch' ? [first, ...args] : [fill(first), ...args.map(fill)];
-      const variables = variablesFor(more.part, { env, confined, filling });
-      const running = await confined.start({ argv, env: variables, ...more });
-      if (more.part === 'program') program = running;
-      if (more.part === 'program' && is_cut) running.end();
-      return running;
-    },
-    cut: () => {
-      is_cut = true;
-      program?.end();
-    },
+  const start: Start = async ([first, ...args], more) => {
+    const { part } = more;
+    // A patch is made as the worker has it.
+    const argv: Argv = part === 'patch' ? [first, ...args] : [fill(first), ...args.map(fill)];
+    const env = variablesFor(part, { env: settings.env, confined, filling });
+    const running = await confined.start({ argv, env, ...more });
+    if (part === 'program') program = running;
+    if (part === 'program' && is_cut) running.end();
+    return running;
   };
+  const input = writeJson({ prompt, message_log, metadata });
+  // That of a door is no secret, and a word.
+  const secret = door === null ? key : null;
+  const ended = play(settings, { confined, start, input, secret, over });
+  // Its waiter sees it, if there is one.
+  ended.catch(() => undefined);
+  const cut = (): void => {
+    is_cut = true;
+    program?.end();
+  };
+  return { confined, ended, cut };
 }
 
 /** Only a program has the policy's address, and what reads its folder finds nothing there by itself. */
@@ -185,51 +179,80 @@ function variablesFor(
   return { ...own, ...Object.fromEntries(given), HOME, TMPDIR };
 }
 
-interface PlayedProgram extends Pick<ProgramStart, 'over'> {
+interface Playing {
   confined: Confined;
-  stage: Stage;
+  start: Start;
+  /** On the standard input of `setup` and `submit`. */
   input: string;
-  /** What its output may not have. */
-  secret: string | null;
 }
 
 async function play(
   settings: CommandSettings,
-  { confined, stage, input, secret, over }: PlayedProgram,
+  { secret, over, ...playing }: Playing & { secret: string | null; over: ProgramStart['over'] },
 ): Promise<ProgramEnd> {
-  const { start } = stage;
-  const failed = (field: string, why: string): Fault => {
-    const message = `environments.${settings.name}.run.${field}: ${why}`;
-    return new Fault({ type: 'EnvironmentFailed', message });
-  };
-  if (settings.setup !== null) {
-    const running = await start(settings.setup, { part: 'setup', input });
+  const { confined, start, input } = playing;
+  const { name, command, setup, submit } = settings;
+  const check = async (field: string, running: RunningCommand): Promise<void> => {
     const ended = await running.ended;
-    if (ended.code !== 0) throw failed('setup', whyFailed(ended, running.tail()));
-  }
-  const why = await kept(settings, { confined, start });
-  if (why !== null) throw failed('submit', why);
-  const running = await start(settings.command, { part: 'program' });
+    if (ended.code === 0) return;
+    const message = `environments.${name}.run.${field}: ${whyFailed(ended, running.tail())}`;
+    throw new Fault({ type: 'EnvironmentFailed', message });
+  };
+  if (setup !== null) await check('setup', await start(setup, { part: 'setup', input }));
+  if (submit === 'diff')
+    await check('submit', await start(await patching('keep', confined), { part: 'patch' }));
+  const running = await start(command, { part: 'program' });
   const { code, signal, excess } = await running.ended;
   const said = tailOf(running, secret);
-  const tail = excess === null ? said : `${said}\n${excess}`;
+  const tail = (excess === null ? said : `${said}\n${excess}`).slice(-MOST_TAIL);
   await over();
-  const result = await submitted(settings, { confined, start, input });
-  const exit = { code, signal, tail: tail.slice(-MOST_TAIL) };
-  return {
-    ...NOTHING,
-    state: 'ended',
-    // What cannot be submitted cannot be verified: the life has failed.
-    exit: code === 0 && result.exit !== undefined ? result.exit : exit,
-    submission: result.submission,
-  };
+  const result = await submitted(settings, playing);
+  // What cannot be submitted cannot be verified: the life has failed.
+  const exit = (code === 0 ? result.exit : null) ?? { code, signal, tail };
+  return { ...bareEnd(exit), submission: result.submission };
 }
-
-const NOTHING = { submission: null, reward: null, rewards: {}, metadata: null };
 
 /** A key that was cut at the beginning is not found: so much is left out. */
 function tailOf(running: RunningCommand, secret: string | null): string {
   if (secret === null) return running.tail().slice(-MOST_TAIL);
   const text = running.tail().replaceAll(secret, '(key)');
   return text.length > MOST_TAIL ? text.slice(secret.length).slice(-MOST_TAIL) : text;
+}
+
+/** What a patch of the folder needs to be told: `keep` before the program, `print` behind it. */
+async function patching(what: 'keep' | 'print', { python, folder, kept }: Confined): Promise<Argv> {
+  // Its source, since commands do not see where it is.
+  return [python, '-I', '-S', '-c', await readFile(PATCH, 'utf8'), what, folder, kept];
+}
+
+/** What the program has left, read once nothing of it lives; and how the life failed if that cannot be had. */
+async function submitted(
+  { submit, submit_time }: CommandSettings,
+  { confined, start, input }: Playing,
+): Promise<Pick<ProgramEnd, 'submission'> & Partial<Pick<ProgramEnd, 'exit'>>> {
+  if (submit === null) return { submission: null };
+  const most_output = MOST_SUBMISSION;
+  const running =
+    submit === 'diff'
+      ? await start(await patching('print', confined), { part: 'patch', most_output })
+      : await start(submit, { part: 'submit', input, most_output });
+  const isLate = (await within(toMs(submit_time), running.ended)) === LATE;
+  running.end();
+  const ended = await running.ended;
+  if (!isLate && ended.code === 0 && !ended.is_cut) return { submission: ended.output.toString() };
+  const why = isLate
+    ? `expected it to end within limits.submit ${submit_time}, it did not`
+    : ended.is_cut
+      ? `expected at most ${MOST_SUBMISSION} bytes, it printed more`
+      : whyFailed(ended, running.tail());
+  const { signal } = ended;
+  const code = signal === null || isLate ? ended.code || 1 : null;
+  const exit = { code, signal: code === null ? signal : null, tail: `run.submit: ${why}` };
+  return { submission: null, exit };
+}
+
+function whyFailed({ code, signal, excess }: Ended, tail: string): string {
+  const how = excess ?? (signal === null ? `exit ${code ?? 'unknown'}` : `signal ${signal}`);
+  const said = tail.trim().slice(-MOST_SAID);
+  return `it failed (${how}); ${said === '' ? 'it printed nothing' : `it printed at its end: ${said}`}`;
 }

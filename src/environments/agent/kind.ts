@@ -2,13 +2,11 @@ import path from 'node:path';
 import { bytesOf } from '../../platform/size.js';
 import { keepSecret } from '../../platform/secrets.js';
 import type { EnvironmentContext } from '../environment-context.js';
-import type { ExactEnvironment, Program, ProgramRules } from '../environment.js';
+import type { ExactEnvironment, Program } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { defineKind } from '../kind.js';
 import { answersNoTurn, callRules } from './call-settings.js';
-import type { Argv } from './command-settings.js';
-import { createCommand } from './command.js';
-import type { Confinement, ConfinementOptions } from '../../sandbox/programs/confinement.js';
+import { type Argv, createCommand } from './command.js';
 import { withHere } from './placeholders.js';
 import { createService } from './service.js';
 import { createPrograms } from '../../sandbox/programs/programs.js';
@@ -45,14 +43,17 @@ function resolved(run: AgentSettings['run'], directory: string): AgentSettings['
   };
 }
 
-function createAgent(
-  settings: AgentSettings,
-  context: Pick<EnvironmentContext, 'answers' | 'name' | 'env' | 'report'>,
-): ExactEnvironment {
+type Context = Pick<EnvironmentContext, 'answers' | 'name' | 'env' | 'report'>;
+
+function createAgent(settings: AgentSettings, context: Context): ExactEnvironment {
   const { close, ...programs } =
-    settings.run.command === null ? serviceOf(settings, context) : commandOf(settings, context);
+    settings.run.command === null
+      ? serviceOf(settings, context)
+      : commandOf(settings, { ...context, command: settings.run.command });
+  const { run } = settings.limits;
+  const rules = { ...callRules(settings, settings), asks_policy: true, run };
   return {
-    program: { ...programs, rules: rulesOf(settings) },
+    program: { ...programs, rules },
     health: programs.health,
     step: answersNoTurn,
     close,
@@ -61,10 +62,7 @@ function createAgent(
 
 type Programs = Omit<Program, 'rules'> & { close: () => Promise<void> };
 
-function serviceOf(
-  settings: AgentSettings,
-  context: Pick<EnvironmentContext, 'answers' | 'name' | 'env'>,
-): Programs {
+function serviceOf(settings: AgentSettings, context: Context): Programs {
   const url = settings.run.url ?? '';
   const { send, close } = createHttpCall({
     url,
@@ -78,15 +76,12 @@ function serviceOf(
 
 function commandOf(
   { run, limits: { submit: submit_time } }: AgentSettings,
-  { name, report }: Pick<EnvironmentContext, 'name' | 'report'>,
+  { name, report, command }: Context & { command: Argv },
 ): Programs {
-  const { command, setup, submit, env, sandbox, mounts, submit_mounts } = run;
-  if (command === null) throw new Error(`environments.${name}.run.command: expected a program`);
-  const { memory, processes, disk } = run;
+  const { setup, submit, env, sandbox, mounts, submit_mounts, memory, processes, disk } = run;
   const limits = { memory: bytesOf(memory), processes, disk: bytesOf(disk) };
-  const around_all = { name, mounts, submit_mounts, limits, report };
-  const confinement = createConfinement(sandbox, around_all);
-  const { close } = confinement;
+  const create = sandbox === 'none' ? createUnconfined : createPrograms;
+  const confinement = create({ name, mounts, submit_mounts, limits, report });
   const pathWith = (seen: readonly string[]): string =>
     (sandbox === 'none' ? process.env : variablesWith(seen))['PATH'] ?? '';
   // Their folders may be made meanwhile.
@@ -95,24 +90,13 @@ function commandOf(
     path: () => pathWith(mounts),
     submit_path: () => pathWith([...submit_mounts, ...mounts]),
   };
-  return { ...createCommand(commands, confinement), close };
+  return { ...createCommand(commands, confinement), close: confinement.close };
 }
-
-const createConfinement = (
-  sandbox: AgentSettings['run']['sandbox'],
-  options: ConfinementOptions,
-): Confinement => (sandbox === 'none' ? createUnconfined(options) : createPrograms(options));
-
-const rulesOf = (settings: AgentSettings): ProgramRules => ({
-  ...callRules(settings, settings),
-  asks_policy: true,
-  run: settings.limits.run,
-});
 
 /** Each value is a secret: who may start runs may run programs. */
 function headersOf(
   { run: { headers_env } }: AgentSettings,
-  { env, name }: Pick<EnvironmentContext, 'env' | 'name'>,
+  { env, name }: Context,
 ): Record<string, string> {
   if (headers_env === null) return {};
   const where = `environments.${name}.run.headers_env: expected the environment variable ${headers_env} to hold`;

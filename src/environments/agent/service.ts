@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { foreign, Reward } from '../../model/journal/line-parts.js';
 import { bareEnd, type Program, type ProgramState, type ProgramTask } from '../environment.js';
-import type { HttpCalls } from '../http/call.js';
+import type { HttpCall, HttpCalls, Reply } from '../http/call.js';
 import { readReply } from '../http/reply.js';
 
 /** One whole poll: an answer may come from a program that ends while it waits. */
@@ -47,7 +47,7 @@ const State = z
 /** What a program says of itself, which stays as it came. */
 const FOREIGN = { metadata: 'all' } as const;
 
-export interface ServiceSettings {
+interface ServiceSettings {
   url: string;
   headers: Record<string, string>;
   send: HttpCalls['send'];
@@ -55,43 +55,33 @@ export interface ServiceSettings {
 
 /** The protocol: `PUT`, `GET ?wait=` and `DELETE /runs/<rollout>.<life>`. Faults are those of a step. */
 export function createService({ url: at, headers, send }: ServiceSettings): Omit<Program, 'rules'> {
-  const stateIn = (reply: Parameters<typeof readReply>[0]): ProgramState =>
+  const ask = (call: HttpCall): Promise<Reply> =>
+    send({ headers, timeout_ms: CALL_TIMEOUT_MS, ...call });
+  const stateIn = (reply: Reply): ProgramState =>
     stateOf(readReply(reply, { schema: State, at, foreign: FOREIGN }));
 
   const stop = async (run: string, signal: AbortSignal): Promise<void> => {
-    await send({
-      method: 'DELETE',
-      path: pathOf(run),
-      headers,
-      signal,
-      timeout_ms: CALL_TIMEOUT_MS,
-      accept: [404],
-    });
+    await ask({ method: 'DELETE', path: pathOf(run), signal, accept: [404] });
   };
   const put = (run: string, { task, signal }: { task: ProgramTask; signal: AbortSignal }) =>
-    send({
-      method: 'PUT',
-      path: pathOf(run),
-      headers,
-      body: task,
-      signal,
-      timeout_ms: CALL_TIMEOUT_MS,
-      accept: [CONFLICT],
-    });
+    ask({ method: 'PUT', path: pathOf(run), body: task, signal, accept: [CONFLICT] });
   return {
     outlives: true,
     stop,
     cut: (run, signal) => stop(run, signal).then(() => bareEnd({ signal: 'SIGKILL' })),
     health: async (signal) => {
-      await send({
-        method: 'GET',
-        path: '/health',
-        headers,
-        signal,
-        timeout_ms: HEALTH_TIMEOUT_MS,
-      });
+      await ask({ method: 'GET', path: '/health', signal, timeout_ms: HEALTH_TIMEOUT_MS });
     },
-    recognise: (signal) => recognise({ url: at, headers, send }, signal),
+    recognise: async (signal) => {
+      const path = pathOf(`check-${randomUUID()}.0`);
+      const { request, status } = await ask({
+        ...{ method: 'PUT', path, json: NO_TASK, signal, timeout_ms: HEALTH_TIMEOUT_MS },
+        accept: [...HAS_RUNS, ...HAS_NONE],
+      });
+      if (HAS_RUNS.includes(status)) return;
+      const message = `${at}: expected a service of programs, got another server: to a run without a task (${request}) it answers ${status}`;
+      throw new Fault({ type: 'EnvironmentRejected', message, at });
+    },
     start: async (run, { task, signal }) => {
       const reply = await put(run, { task, signal });
       if (reply.status !== CONFLICT) return stateIn(reply);
@@ -101,13 +91,9 @@ export function createService({ url: at, headers, send }: ServiceSettings): Omit
     },
     wait: async (run, { seconds = POLL_S, signal }) => {
       const began = performance.now();
-      const reply = await send({
-        method: 'GET',
-        path: `${pathOf(run)}?wait=${seconds}`,
-        headers,
-        signal,
-        timeout_ms: seconds * 1000 + SLACK_MS,
-        accept: [404],
+      const reply = await ask({
+        ...{ method: 'GET', path: `${pathOf(run)}?wait=${seconds}`, signal },
+        ...{ timeout_ms: seconds * 1000 + SLACK_MS, accept: [404] },
       });
       if (reply.status === 404) return 'gone';
       const state = stateIn(reply);
@@ -127,35 +113,12 @@ const NO_TASK = 'null';
 const HAS_RUNS = [400, 409, 415, 422, 500];
 const HAS_NONE = [404, 405, 410, 501];
 
-/** Asks what only such a service answers. */
-async function recognise(
-  { url: at, headers, send }: ServiceSettings,
-  signal: AbortSignal,
-): Promise<void> {
-  const path = pathOf(`check-${randomUUID()}.0`);
-  const { request, status } = await send({
-    method: 'PUT',
-    path,
-    headers,
-    json: NO_TASK,
-    signal,
-    timeout_ms: HEALTH_TIMEOUT_MS,
-    accept: [...HAS_RUNS, ...HAS_NONE],
-  });
-  if (HAS_RUNS.includes(status)) return;
-  const message = `${at}: expected a service of programs, got another server: to a run without a task (${request}) it answers ${status}`;
-  throw new Fault({ type: 'EnvironmentRejected', message, at });
-}
-
 function stateOf(said: z.infer<typeof State>): ProgramState {
   if (said.state === 'running') return said;
-  const { exit, submission = null, reward = null, rewards, metadata } = said;
+  const { exit, submission = null, reward = null, rewards, metadata = null } = said;
+  const { code, signal = null, tail } = exit;
   return {
-    state: 'ended',
-    exit: { code: exit.code, signal: exit.signal ?? null, tail: exit.tail.slice(-MOST_TAIL) },
-    submission,
-    reward,
-    rewards: rewards ?? {},
-    metadata: metadata ?? null,
+    ...bareEnd({ code, signal, tail: tail.slice(-MOST_TAIL) }),
+    ...{ submission, reward, rewards: rewards ?? {}, metadata },
   };
 }

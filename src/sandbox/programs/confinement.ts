@@ -12,7 +12,7 @@ export interface Confinement {
    */
   health: (signal: AbortSignal) => Promise<void>;
   /** A life's folder and what is around it, in which nothing runs yet. Throws the faults of a step. */
-  open: (life: NamedLife) => Promise<Confined>;
+  open: (signal: AbortSignal) => Promise<Confined>;
   /** Ends all that is open, and removes it. */
   close: () => Promise<void>;
 }
@@ -55,12 +55,6 @@ export interface ProgramLimits {
   processes: number;
   /** Bytes of files. */
   disk: number;
-}
-
-export interface NamedLife {
-  rollout_id: string;
-  life: number;
-  signal: AbortSignal;
 }
 
 /**

@@ -24,7 +24,7 @@ export function createPrograms(options: ConfinementOptions): Confinement {
     health: async (signal) => {
       await opener(signal);
     },
-    open: async ({ signal }) => {
+    open: async (signal) => {
       const start = await opener(signal);
       const life = await start(signal);
       return open.add({

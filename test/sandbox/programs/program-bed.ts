@@ -38,7 +38,7 @@ export function programs(
 }
 
 export const openLife = (confinement: Confinement): Promise<Confined> =>
-  confinement.open({ rollout_id: 'b/0-0', life: 1, signal: new AbortController().signal });
+  confinement.open(new AbortController().signal);
 
 export interface Said extends Ended {
   text: string;
