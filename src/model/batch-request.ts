@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Count, Flag, Positive, Word, orNull } from './field-kinds.js';
 import { Duration } from './durations.js';
 import { foreignObject } from './foreign-object.js';
 import { Fork } from './fork.js';
@@ -64,32 +65,18 @@ const rolloutSettings = {
   generation: GenerationSettings.describe(
     'sampling settings. All of them are sent, so no default of a server changes the distribution',
   ),
-  max_seq_len: z
-    .int()
-    .positive()
-    .default(4096)
-    .describe('limit of the whole message log, in tokens'),
-  max_prompt_tokens: z
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe(
-      "limit of the sample's prompt, in tokens. A longer one fails as `PromptTooLong`. Not for agents; null: `max_seq_len` alone",
-    ),
-  max_rollout_turns: z
-    .int()
-    .nonnegative()
-    .default(100)
-    .describe('limit of turns; 0: no generation at all'),
+  max_seq_len: Positive.default(4096).describe('limit of the whole message log, in tokens'),
+  max_prompt_tokens: orNull(Positive).describe(
+    "limit of the sample's prompt, in tokens. A longer one fails as `PromptTooLong`. Not for agents; null: `max_seq_len` alone",
+  ),
+  max_rollout_turns: Count.default(100).describe('limit of turns; 0: no generation at all'),
   rollout_timeout: Duration.default('1h').describe("limit of time, from the rollout's start"),
   attempts: AttemptSettings.describe(
     'how often a turn may fail in one way before its rollout fails',
   ),
-  num_repeats_add_seed: z
-    .boolean()
-    .default(false)
-    .describe('repeat r gets seed r. Further epochs of a stream get others'),
+  num_repeats_add_seed: Flag.describe(
+    'repeat r gets seed r. Further epochs of a stream get others',
+  ),
   semantics: Semantics.default('standard').describe(
     '`standard`, or a loop of NeMo RL, number for number. `nemo-rl` is that of commit 7ea279ab (2026-08). `nemo-rl-sync` and `nemo-rl-async` are of 41791c7f (2025-06), and play on after a reply cut at `max_new_tokens`',
   ),
@@ -102,19 +89,12 @@ const rolloutSettings = {
   train_separate: TrainSeparate.default('all').describe(
     "which of an agent's conversations beside its main one train (helpers, titles): `all`, those `with_tools`, or `none`",
   ),
-  policy_version: z
-    .string()
-    .min(1)
-    .max(255)
-    .nullable()
-    .default(null)
-    .describe('the version that the service is expected to serve, checked at planning'),
-  max_version_span: z
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe('how many policy versions one turn may contain; null: any number'),
+  policy_version: orNull(Word.max(255)).describe(
+    'the version that the service is expected to serve, checked at planning',
+  ),
+  max_version_span: orNull(Positive).describe(
+    'how many policy versions one turn may contain; null: any number',
+  ),
   metadata: foreignObject()
     .refine((metadata) => bytesOf(metadata) <= METADATA_LIMIT, {
       error: 'expected at most 4 kB of metadata, got more',
@@ -137,17 +117,12 @@ export const Completion = z.discriminatedUnion(
     z.strictObject({ policy: z.literal('complete').describe('every rollout is played once') }),
     z.strictObject({
       policy: z.literal('min_k').describe('a group ends with k valid rollouts'),
-      k: z
-        .int()
-        .positive()
-        .describe(
-          'valid rollouts that each group needs. A group that has them stops its other members',
-        ),
-      deadline: Duration.nullable()
-        .default(null)
-        .describe(
-          "time from the batch's start after which all remaining rollouts are stopped; null: never",
-        ),
+      k: Positive.describe(
+        'valid rollouts that each group needs. A group that has them stops its other members',
+      ),
+      deadline: orNull(Duration).describe(
+        "time from the batch's start after which all remaining rollouts are stopped; null: never",
+      ),
     }),
     z.strictObject({
       policy: z.literal('refill').describe('failed rollouts are replaced'),
@@ -174,12 +149,9 @@ export const groupSettings = {
     .union(
       [
         z.strictObject({
-          path: z
-            .string()
-            .min(1)
-            .describe(
-              "path below the worker's `inputs_dir`. If that is in a bucket, an address below it is allowed, too",
-            ),
+          path: Word.describe(
+            "path below the worker's `inputs_dir`. If that is in a bucket, an address below it is allowed, too",
+          ),
         }),
         z.strictObject({
           batch: BatchId.describe('a batch or a stream of the store: its samples, as it has them'),
@@ -198,15 +170,10 @@ export const groupSettings = {
     .describe(
       "a JSONL file below the worker's `inputs_dir`, a batch that has them, or a list of up to 256 kB",
     ),
-  limit: z
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe('only the first n samples; null: all'),
+  limit: orNull(Positive).describe('only the first n samples; null: all'),
   num_repeats: z.int().min(1).max(300).default(1).describe('rollouts per sample'),
   ...rolloutSettings,
-  max_in_flight: z.int().positive().default(256).describe('how many rollouts run at once'),
+  max_in_flight: Positive.default(256).describe('how many rollouts run at once'),
   priority: z
     .int()
     .min(1)
@@ -229,13 +196,9 @@ export const BatchRequest = z
     completion: Completion.default({ policy: 'complete' }).describe(
       'when a group is complete: with all its rollouts, with enough valid ones, or after failed ones are replaced',
     ),
-    min_valid: z
-      .int()
-      .nonnegative()
-      .default(1)
-      .describe(
-        'with fewer valid rollouts, the batch writes its files and fails, unless it was stopped; 0: never',
-      ),
+    min_valid: Count.default(1).describe(
+      'with fewer valid rollouts, the batch writes its files and fails, unless it was stopped; 0: never',
+    ),
     rollout_workflows: z
       .boolean()
       .default(true)
@@ -275,8 +238,8 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
 /** A rollout's place. */
 export const RolloutRef = z.strictObject({
   batch_id: BatchId,
-  row: z.int().nonnegative(),
-  repeat: z.int().nonnegative(),
+  row: Count,
+  repeat: Count,
 });
 export type RolloutRef = z.infer<typeof RolloutRef>;
 
@@ -284,7 +247,7 @@ export type RolloutRef = z.infer<typeof RolloutRef>;
 export const RolloutInput = z.strictObject({
   ...RolloutRef.shape,
   /** For a replacement: the repeat that failed. */
-  replaces: z.int().nonnegative().exactOptional(),
+  replaces: Count.exactOptional(),
 });
 export type RolloutInput = z.infer<typeof RolloutInput>;
 

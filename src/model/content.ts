@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Word } from './field-kinds.js';
 import { nullIsAbsent } from './absent.js';
 
 /**
@@ -13,7 +14,7 @@ const ImagePart = z.strictObject({
   type: z.literal('image_url').describe('an image'),
   image_url: nullIsAbsent(
     z.strictObject({
-      url: z.string().min(1).describe('`https:`, `file:` (where the engine allows it) or `data:`'),
+      url: Word.describe('`https:`, `file:` (where the engine allows it) or `data:`'),
       detail: z
         .enum(['auto', 'low', 'high'])
         .optional()

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Flag } from './field-kinds.js';
 import { placeOfRollout, type RolloutPlace } from './workflow-safe/rollout-id.js';
 
 /** A rollout that begins with what another one has played. */
@@ -25,10 +26,9 @@ export const Fork = z.strictObject({
     .describe(
       '`turn:3`: turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls. `token:1250`: the first 1,250 tokens that the policy sampled stay, and their turn goes on behind them',
     ),
-  train_prefix: z
-    .boolean()
-    .default(false)
-    .describe('whether these tokens train, too. Their weights must be those that go on'),
+  train_prefix: Flag.describe(
+    'whether these tokens train, too. Their weights must be those that go on',
+  ),
 });
 export type Fork = z.infer<typeof Fork>;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Count, Flag, Positive, Word, oneOf, orNull } from './field-kinds.js';
 import { writeJson } from '../platform/json/kept.js';
 import { utf8Length } from '../platform/utf8.js';
 import { foreignObject } from './foreign-object.js';
@@ -12,19 +13,12 @@ const STRUCTURE_LIMIT = 64 * 1024;
 /** A grammar that replies follow, in vLLM's terms (`structured_outputs` of its completions). */
 const StructuredOutputs = z
   .strictObject({
-    json: z
-      .union([z.string().min(1), foreignObject()])
-      .exactOptional()
-      .describe('a JSON Schema, or its text'),
-    regex: z.string().min(1).exactOptional().describe('a regular expression'),
-    choice: z.array(z.string().min(1)).min(1).exactOptional().describe('the possible replies'),
-    grammar: z.string().min(1).exactOptional().describe('a context-free grammar'),
+    json: z.union([Word, foreignObject()]).exactOptional().describe('a JSON Schema, or its text'),
+    regex: Word.exactOptional().describe('a regular expression'),
+    choice: z.array(Word).min(1).exactOptional().describe('the possible replies'),
+    grammar: Word.exactOptional().describe('a context-free grammar'),
     json_object: z.literal(true).exactOptional().describe('any JSON object'),
-    structural_tag: z
-      .string()
-      .min(1)
-      .exactOptional()
-      .describe('structures between tags, as JSON text'),
+    structural_tag: Word.exactOptional().describe('structures between tags, as JSON text'),
     disable_any_whitespace: z
       .boolean()
       .exactOptional()
@@ -49,11 +43,7 @@ const StructuredOutputs = z
 export const GenerationSettings = z
   .strictObject({
     service: z.string().default('default').describe('a key of `generation` in temporal.yaml'),
-    model: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe('name of the served model; null: that of the service'),
+    model: orNull(z.string()).describe('name of the served model; null: that of the service'),
     temperature: z.number().min(0).default(1).describe('divides the logits'),
     top_p: z
       .number()
@@ -72,29 +62,19 @@ export const GenerationSettings = z
       .max(1)
       .default(0)
       .describe('drops tokens that are less likely than this share of the likeliest one'),
-    max_new_tokens: z.int().positive().default(512).describe('limit of one turn'),
+    max_new_tokens: Positive.default(512).describe('limit of one turn'),
     stop_strings: z
-      .array(z.string().min(1))
+      .array(Word)
       .default([])
       .describe(
         "texts that end every turn, beside those of the sample. The environment may replace the sample's",
       ),
     stop_token_ids: z.array(TokenId).default([]).describe('ids that end every turn'),
-    greedy: z
-      .boolean()
-      .default(false)
-      .describe('always takes the likeliest token. It is sent as temperature 0'),
-    min_tokens: z
-      .int()
-      .nonnegative()
-      .default(0)
-      .describe(
-        'least number of tokens of a turn. Before it, ids that end a sequence and `stop_token_ids` are masked, and stop strings do not count',
-      ),
-    ignore_eos: z
-      .boolean()
-      .default(false)
-      .describe('continues past the end of sequence, up to `max_new_tokens`'),
+    greedy: Flag.describe('always takes the likeliest token. It is sent as temperature 0'),
+    min_tokens: Count.default(0).describe(
+      'least number of tokens of a turn. Before it, ids that end a sequence and `stop_token_ids` are masked, and stop strings do not count',
+    ),
+    ignore_eos: Flag.describe('continues past the end of sequence, up to `max_new_tokens`'),
     repetition_penalty: z
       .number()
       .gt(0)
@@ -113,31 +93,22 @@ export const GenerationSettings = z
       .default(0)
       .describe('penalty of tokens by their number in the reply; 0: none'),
     bad_words: z
-      .array(z.string().min(1))
+      .array(Word)
       .default([])
       .describe('texts that replies never have. vLLM masks the last token of each'),
-    structured_outputs: StructuredOutputs.nullable()
-      .default(null)
-      .describe(
-        "a structure that replies follow, in vLLM's terms; exactly one of the first six fields",
-      ),
-    seed: z
-      .int()
-      .nullable()
-      .default(null)
-      .describe(
-        'seed of the batch. Each request gets its own, made of this, the row, the repeat, the turn and the tokens before it; null: none is sent',
-      ),
+    structured_outputs: orNull(StructuredOutputs).describe(
+      "a structure that replies follow, in vLLM's terms; exactly one of the first six fields",
+    ),
+    seed: orNull(z.int()).describe(
+      'seed of the batch. Each request gets its own, made of this, the row, the repeat, the turn and the tokens before it; null: none is sent',
+    ),
     include_logprobs: z
       .boolean()
       .default(true)
       .describe('rows have the logprob of each sampled token'),
-    logprobs_mode: z
-      .enum(['processed', 'raw'])
-      .default('processed')
-      .describe(
-        '`processed`: logprobs must be of the sampled distribution. `raw`: those of the model at temperature 1 are accepted, too',
-      ),
+    logprobs_mode: oneOf(['processed', 'raw'], 'processed').describe(
+      '`processed`: logprobs must be of the sampled distribution. `raw`: those of the model at temperature 1 are accepted, too',
+    ),
     top_logprobs: z
       .int()
       .min(0)
@@ -146,26 +117,16 @@ export const GenerationSettings = z
       .describe(
         'number of likeliest ids, with their logprobs, that rows have for each sampled token',
       ),
-    prompt_logprobs: z
-      .boolean()
-      .default(false)
-      .describe(
-        "rows have the model's logprob of each prompt token, from the weights that serve when the rollout begins",
-      ),
-    prompt_format: z
-      .enum(['chat', 'raw'])
-      .default('chat')
-      .describe(
-        '`chat`: the chat template renders the prompt. `raw`: the texts are encoded one after the other',
-      ),
+    prompt_logprobs: Flag.describe(
+      "rows have the model's logprob of each prompt token, from the weights that serve when the rollout begins",
+    ),
+    prompt_format: oneOf(['chat', 'raw'], 'chat').describe(
+      '`chat`: the chat template renders the prompt. `raw`: the texts are encoded one after the other',
+    ),
     // Journals record the result; null in a journal means bare.
-    observation_format: z
-      .enum(['chat', 'bare'])
-      .nullable()
-      .default(null)
-      .describe(
-        'how an observation is appended. `chat`: rendered by the chat template. `bare`: its text alone. null: `chat` under `standard` semantics with a chat prompt, else `bare`',
-      ),
+    observation_format: orNull(z.enum(['chat', 'bare'])).describe(
+      'how an observation is appended. `chat`: rendered by the chat template. `bare`: its text alone. null: `chat` under `standard` semantics with a chat prompt, else `bare`',
+    ),
     chat_template_kwargs: foreignObject().default({}).describe('arguments of the chat template'),
   })
   .prefault({});

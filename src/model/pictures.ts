@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Count, Positive } from './field-kinds.js';
 import type { Content } from './content.js';
 
 /**
@@ -13,8 +14,8 @@ export interface Place {
 }
 
 export const PlacedPicture = z.object({
-  offset: z.int().nonnegative().describe("index in the message of the picture's first id"),
-  length: z.int().positive().describe('how many ids the picture has'),
+  offset: Count.describe("index in the message of the picture's first id"),
+  length: Positive.describe('how many ids the picture has'),
   url: z.string().describe('URL of the picture, or `sha256:` and the hash of its `data:` URL'),
 });
 export type PlacedPicture = z.infer<typeof PlacedPicture>;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Word } from './field-kinds.js';
 import { readJson } from '../platform/json/kept.js';
 import { inOrder, orderOf } from '../platform/json/order.js';
 import { nullIsAbsent } from './absent.js';
@@ -119,11 +120,11 @@ export const Sample = withPossibleNames(
     z
       .looseObject({
         message_log: listOf(Message).describe('the prompt. Empty only for an agent'),
-        task_name: z.string().min(1).describe('a key of `environments` in temporal.yaml'),
+        task_name: Word.describe('a key of `environments` in temporal.yaml'),
         extra_env_info: foreignObject()
           .optional()
           .describe('what the environment needs to know of the sample, and its first state'),
-        stop_strings: listOf(z.string().min(1))
+        stop_strings: listOf(Word)
           .nullish()
           .describe(
             "apply besides the request's, until the environment returns others. Under `nemo-rl-sync` a sample without this column never gets any from the environment, one with null does",

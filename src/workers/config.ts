@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
+import { Word, oneOf, orNull } from '../model/field-kinds.js';
 import { filesOfSandboxes } from '../environments/code/at-once.js';
 import { EnvironmentSettings, resolvePaths } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
@@ -27,55 +28,43 @@ import { textOf } from '../platform/utf8-text.js';
 
 const TemporalSettings = z
   .strictObject({
-    profile: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe('a profile of temporal.toml; null: that of `TEMPORAL_PROFILE`, or the default'),
-    address: z
-      .string()
-      .refine((text) => !text.includes('://'), 'expected host:port, such as 127.0.0.1:7233')
-      .nullable()
-      .default(null)
-      .describe(
-        'host:port of the Temporal server; null: from `TEMPORAL_ADDRESS` or temporal.toml, else 127.0.0.1:7233',
-      ),
-    namespace: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe(
-        'namespace of the Temporal server; null: from `TEMPORAL_NAMESPACE` or temporal.toml, else `default`',
-      ),
-    task_queue: z
-      .string()
-      .min(1)
-      .default('rollouts')
-      .describe(
-        'the task queue of workflows. Queues of other roles are named after it, such as `rollouts-generation`',
-      ),
+    profile: orNull(z.string()).describe(
+      'a profile of temporal.toml; null: that of `TEMPORAL_PROFILE`, or the default',
+    ),
+    address: orNull(
+      z
+        .string()
+        .refine((text) => !text.includes('://'), 'expected host:port, such as 127.0.0.1:7233'),
+    ).describe(
+      'host:port of the Temporal server; null: from `TEMPORAL_ADDRESS` or temporal.toml, else 127.0.0.1:7233',
+    ),
+    namespace: orNull(z.string()).describe(
+      'namespace of the Temporal server; null: from `TEMPORAL_NAMESPACE` or temporal.toml, else `default`',
+    ),
+    task_queue: Word.default('rollouts').describe(
+      'the task queue of workflows. Queues of other roles are named after it, such as `rollouts-generation`',
+    ),
   })
   .prefault({});
 
 const ViewerSettings = z
   .strictObject({
-    url: z
-      .string()
-      .transform((text) => text.replace(/\/+$/, ''))
-      .refine(
-        (text) => URL.canParse(text) && new URL(text).origin === text && /^https?:/.test(text),
-        'expected http(s)://host:port alone, such as http://127.0.0.1:8234: the token is no part of it',
-      )
-      .nullable()
-      .default(null)
-      .describe(
-        'its address, to which workflows link in the Temporal Web UI; the token is no part of it. null: they do not',
-      ),
+    url: orNull(
+      z
+        .string()
+        .transform((text) => text.replace(/\/+$/, ''))
+        .refine(
+          (text) => URL.canParse(text) && new URL(text).origin === text && /^https?:/.test(text),
+          'expected http(s)://host:port alone, such as http://127.0.0.1:8234: the token is no part of it',
+        ),
+    ).describe(
+      'its address, to which workflows link in the Temporal Web UI; the token is no part of it. null: they do not',
+    ),
   })
   .prefault({});
 
 /** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
-const ReadersSetting = z.enum(READERS).default('owner');
+const ReadersSetting = oneOf(READERS, 'owner');
 export const DEFAULT_ROOT = '.rollouts/trajectories';
 const FormatsSetting = z
   .array(z.enum(FORMATS))
@@ -99,13 +88,8 @@ const FileStoreSettings = z.strictObject({
 const PostgresStoreSettings = z
   .strictObject({
     kind: z.literal('postgres').describe('a PostgreSQL database, for any number of hosts'),
-    url_env: z
-      .string()
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe('the environment variable that holds its URL'),
-    url_file: z.string().min(1).nullable().default(null).describe('the file that holds its URL'),
+    url_env: orNull(Word).describe('the environment variable that holds its URL'),
+    url_file: orNull(Word).describe('the file that holds its URL'),
     schema: z
       .string()
       .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'expected a name of small letters, digits and _')
@@ -117,25 +101,19 @@ const PostgresStoreSettings = z
     ),
     outputs: z
       .strictObject({
-        kind: z
-          .enum(['file', 's3'])
-          .default('file')
-          .describe('`file`: a folder on a shared disk. `s3`: a bucket'),
-        root: z
-          .string()
-          .nullable()
-          .default(null)
-          .describe(`of kind \`file\`: the folder; null: \`${DEFAULT_ROOT}\``),
+        kind: oneOf(['file', 's3'], 'file').describe(
+          '`file`: a folder on a shared disk. `s3`: a bucket',
+        ),
+        root: orNull(z.string()).describe(
+          `of kind \`file\`: the folder; null: \`${DEFAULT_ROOT}\``,
+        ),
         readers: ReadersSetting.describe(
           "who may read the files. Only the worker's user may write them",
         ),
         formats: FormatsSetting,
-        bucket: z
-          .string()
-          .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'expected the name of a bucket')
-          .nullable()
-          .default(null)
-          .describe('of kind `s3`: the bucket'),
+        bucket: orNull(
+          z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'expected the name of a bucket'),
+        ).describe('of kind `s3`: the bucket'),
         prefix: z
           .string()
           .refine(
@@ -144,20 +122,10 @@ const PostgresStoreSettings = z
           )
           .default('')
           .describe('of kind `s3`: the prefix of all keys, such as `team/rollouts`'),
-        region: z
-          .string()
-          .min(1)
-          .nullable()
-          .default(null)
-          .describe("of kind `s3`: the bucket's region; null: from `AWS_REGION`"),
-        endpoint_env: z
-          .string()
-          .min(1)
-          .nullable()
-          .default(null)
-          .describe(
-            "of kind `s3`: the environment variable that holds the URL of a store other than Amazon's; null: `AWS_ENDPOINT_URL_S3`",
-          ),
+        region: orNull(Word).describe("of kind `s3`: the bucket's region; null: from `AWS_REGION`"),
+        endpoint_env: orNull(Word).describe(
+          "of kind `s3`: the environment variable that holds the URL of a store other than Amazon's; null: `AWS_ENDPOINT_URL_S3`",
+        ),
       })
       .prefault({})
       .describe(

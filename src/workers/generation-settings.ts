@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Positive, Word, oneOf, orNull } from '../model/field-kinds.js';
 import { KINDS } from '../generation/adapters.js';
 import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
@@ -11,21 +12,12 @@ import { repeatedIn } from './one-engine.js';
 /** Where the weights of each replica are changed. */
 const ControlSettings = z
   .strictObject({
-    urls: z
-      .array(BaseUrl)
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe(
-        'control URL of each replica, in the order of `base_urls`; null: the base URL without `/v1`',
-      ),
-    api_key_env: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe(
-        "the environment variable that holds the key of these routes; null: the service's `api_key_env`",
-      ),
+    urls: orNull(z.array(BaseUrl).min(1)).describe(
+      'control URL of each replica, in the order of `base_urls`; null: the base URL without `/v1`',
+    ),
+    api_key_env: orNull(z.string()).describe(
+      "the environment variable that holds the key of these routes; null: the service's `api_key_env`",
+    ),
   })
   .prefault({});
 
@@ -71,29 +63,20 @@ export const GenerationServiceSettings = z
       .describe(
         'URL of each replica, which ends in `/v1`. Empty: all engines join later (`allow`)',
       ),
-    model: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe('name of the served model; null: the first that the server lists'),
-    api_key_env: z
-      .string()
-      .nullable()
-      .default(null)
-      .describe('the environment variable that holds the key'),
+    model: orNull(z.string()).describe(
+      'name of the served model; null: the first that the server lists',
+    ),
+    api_key_env: orNull(z.string()).describe('the environment variable that holds the key'),
     special_tokens: z
       .array(z.string())
       .default([])
       .describe('texts to remove from contents, for servers that write special tokens as text'),
-    role_map: recordOf(z.string().min(1))
+    role_map: recordOf(Word)
       .default({})
       .describe('roles to replace in the chat template, for example `{environment: user}`'),
-    images: z
-      .enum(['engine', 'rendered_ids', 'none'])
-      .default('engine')
-      .describe(
-        'images of prompts and observations. `engine`: sent to the engine with the ids; planning refuses an engine that cannot take them. `rendered_ids`: left out, for a gateway that adds them. `none`: refused',
-      ),
+    images: oneOf(['engine', 'rendered_ids', 'none'], 'engine').describe(
+      'images of prompts and observations. `engine`: sent to the engine with the ids; planning refuses an engine that cannot take them. `rendered_ids`: left out, for a gateway that adds them. `none`: refused',
+    ),
     first_token_timeout: Duration.default('10m').describe(
       "longest time from a request to its first token, the engine's queue included",
     ),
@@ -101,20 +84,12 @@ export const GenerationServiceSettings = z
     max_answer: MaxAnswer.optional().describe(
       'size limit of one answer, and of one event of a stream; absent: 16MiB',
     ),
-    max_concurrent: z
-      .int()
-      .positive()
-      .nullable()
-      .default(null)
-      .describe(
-        'generations that each worker process has open at one replica; null: an even share of `max_generations`',
-      ),
-    wire: z
-      .enum(['completions', 'generate'])
-      .default('completions')
-      .describe(
-        "route that samples. `completions`: `/v1/completions`. `generate`: vLLM's `/inference/v1/generate`, whose streams survive an update of weights. If the worker dies during such a stream, its tokens since the update are lost",
-      ),
+    max_concurrent: orNull(Positive).describe(
+      'generations that each worker process has open at one replica; null: an even share of `max_generations`',
+    ),
+    wire: oneOf(['completions', 'generate'], 'completions').describe(
+      "route that samples. `completions`: `/v1/completions`. `generate`: vLLM's `/inference/v1/generate`, whose streams survive an update of weights. If the worker dies during such a stream, its tokens since the update are lost",
+    ),
     control: ControlSettings.describe('routes by which the weights of replicas change'),
     allow: z
       .array(AllowSettings)

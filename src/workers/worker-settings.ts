@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Positive, Word, orNull } from '../model/field-kinds.js';
 import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
 import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
@@ -29,24 +30,15 @@ const GatewaySettings = z
     listen: Listen.default('127.0.0.1:0').describe(
       'host:port. Port 0 is another free port after each start, so programs that still run must begin again',
     ),
-    advertise: BaseUrl.nullable()
-      .default(null)
-      .describe(
-        'URL by which programs reach the gateway, without `/v1`; null: that of `listen`, which only this host reaches',
-      ),
-    direct: BaseUrl.nullable()
-      .default(null)
-      .describe(
-        'URL by which programs reach this worker alone, if `advertise` leads to several; null: `advertise`',
-      ),
-    secret_env: z
-      .string()
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe(
-        "the environment variable that holds the secret of programs' keys, the same on all workers; null: a secret in the store",
-      ),
+    advertise: orNull(BaseUrl).describe(
+      'URL by which programs reach the gateway, without `/v1`; null: that of `listen`, which only this host reaches',
+    ),
+    direct: orNull(BaseUrl).describe(
+      'URL by which programs reach this worker alone, if `advertise` leads to several; null: `advertise`',
+    ),
+    secret_env: orNull(Word).describe(
+      "the environment variable that holds the secret of programs' keys, the same on all workers; null: a secret in the store",
+    ),
   })
   .prefault({});
 
@@ -60,20 +52,16 @@ export const WorkerSettings = z
       .describe(
         'work that this process does. `gateway` leads programs of agents to their worker; role `environment` with an agent does that, too',
       ),
-    max_generations: z
-      .int()
-      .positive()
-      .default(256)
-      .describe('generations of each service that this process has open at once'),
+    max_generations: Positive.default(256).describe(
+      'generations of each service that this process has open at once',
+    ),
     turn_slice: z
       .union([Duration, z.literal('0s')], { error: ({ input }) => durationProblem(input) })
       .default('10m')
       .describe('longest time that one activity plays turns; 2 s while all slots are taken'),
-    heartbeat_timeout: Duration.nullable()
-      .default(null)
-      .describe(
-        'silence after which an activity runs again elsewhere; null: `30s`, more for many rollouts, `10s` on servers without worker heartbeats',
-      ),
+    heartbeat_timeout: orNull(Duration).describe(
+      'silence after which an activity runs again elsewhere; null: `30s`, more for many rollouts, `10s` on servers without worker heartbeats',
+    ),
     memory: Memory.default('1GiB').describe(
       'memory that the process plans with. It decides the size of caches and the number of activities at once',
     ),

@@ -1,35 +1,28 @@
 import { z } from 'zod';
+import { Positive, Word, oneOf, orNull } from '../../model/field-kinds.js';
 import { Duration } from '../../model/durations.js';
 import { Size } from '../../platform/size.js';
 import { BaseUrl } from '../../model/base-url.js';
 import { CALL_FIELDS, CALL_LIMITS } from './call-settings.js';
 import { asksPolicy } from './placeholders.js';
 
-const Argv = z.tuple([z.string().min(1)], z.string());
-const Command = Argv.nullable().default(null);
-const Submit = z
-  .union([z.literal('diff'), Argv], 'expected diff, or a program and its arguments as a list')
-  .nullable()
-  .default(null);
+const Argv = z.tuple([Word], z.string());
+const Command = orNull(Argv);
+const Submit = orNull(
+  z.union([z.literal('diff'), Argv], 'expected diff, or a program and its arguments as a list'),
+);
 
 const unconfined = (field: string): string =>
   `expected no ${field} with sandbox none, whose programs see all files of the host`;
 
 const Run = z
   .strictObject({
-    url: BaseUrl.nullable()
-      .default(null)
-      .describe(
-        'URL of a service that runs programs; set this or `command`. `/runs/<rollout>.<life>` and `/health` are appended',
-      ),
-    headers_env: z
-      .string()
-      .min(1)
-      .nullable()
-      .default(null)
-      .describe(
-        'the environment variable that holds headers for the service, one `name: value` a line',
-      ),
+    url: orNull(BaseUrl).describe(
+      'URL of a service that runs programs; set this or `command`. `/runs/<rollout>.<life>` and `/health` are appended',
+    ),
+    headers_env: orNull(Word).describe(
+      'the environment variable that holds headers for the service, one `name: value` a line',
+    ),
     command: Command.describe(
       'a program that the worker starts, and its arguments. `{prompt}`, `{base_url}`, `{key}`, `{folder}` and `{here}` are filled in',
     ),
@@ -45,18 +38,15 @@ const Run = z
       .describe(
         'environment variables of the three commands, beside `PATH`. Values with `{base_url}` or `{key}` are for the program alone, values with `{folder}` not for `submit`',
       ),
-    sandbox: z
-      .enum(['programs', 'none'])
-      .default('programs')
-      .describe(
-        '`programs`: each life has a sandbox. `none`: no sandbox, for hosts that are one themselves',
-      ),
+    sandbox: oneOf(['programs', 'none'], 'programs').describe(
+      '`programs`: each life has a sandbox. `none`: no sandbox, for hosts that are one themselves',
+    ),
     mounts: z
-      .array(z.string().min(1))
+      .array(Word)
       .default([])
       .describe('files and folders of the host that the commands may read in `sandbox: programs`'),
     submit_mounts: z
-      .array(z.string().min(1))
+      .array(Word)
       .default([])
       .describe(
         'files and folders of the host that `submit` alone may read. They must not be in `mounts`',
@@ -64,11 +54,9 @@ const Run = z
     memory: Size.default('4GiB').describe(
       'of all processes of a life together, in `sandbox: programs`',
     ),
-    processes: z
-      .int()
-      .positive()
-      .default(512)
-      .describe('processes and threads of a life at once, in `sandbox: programs`'),
+    processes: Positive.default(512).describe(
+      'processes and threads of a life at once, in `sandbox: programs`',
+    ),
     disk: Size.default('4GiB').describe('files of a life, in `sandbox: programs`'),
   })
   .superRefine((run, context) => {
@@ -109,11 +97,9 @@ const Limits = z
   .strictObject({
     ...CALL_LIMITS,
     submit: Duration.default('10m').describe('longest time of `submit`'),
-    run: Duration.nullable()
-      .default(null)
-      .describe(
-        'longest time of a program, `setup` and `submit` included; null: as long as `rollout_timeout` allows',
-      ),
+    run: orNull(Duration).describe(
+      'longest time of a program, `setup` and `submit` included; null: as long as `rollout_timeout` allows',
+    ),
   })
   .prefault({});
 
@@ -121,20 +107,14 @@ const Limits = z
 export const AgentSettings = z.strictObject({
   kind: z.literal('agent').describe('programs of yours that own their loop, and ask the policy'),
   run: Run.describe('where programs run'),
-  verify: z
-    .string()
-    .nullable()
-    .default(null)
-    .describe(
-      "another environment of this file, which grades the rollout; null: the program's own reward counts",
-    ),
+  verify: orNull(z.string()).describe(
+    "another environment of this file, which grades the rollout; null: the program's own reward counts",
+  ),
   ...CALL_FIELDS,
   limits: Limits.describe('of one rollout'),
-  task_queue: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('task queue of its rollouts; absent: `<temporal.task_queue>-agent`'),
-  max_concurrent: z.int().positive().default(8).describe('rollouts at once, per worker'),
+  task_queue: Word.optional().describe(
+    'task queue of its rollouts; absent: `<temporal.task_queue>-agent`',
+  ),
+  max_concurrent: Positive.default(8).describe('rollouts at once, per worker'),
 });
 export type AgentSettings = z.infer<typeof AgentSettings>;

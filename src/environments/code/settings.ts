@@ -1,5 +1,6 @@
 import type { Limits } from '../../sandbox/limits.js';
 import { z } from 'zod';
+import { Flag, Positive, Word, oneOf, orNull } from '../../model/field-kinds.js';
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
@@ -10,10 +11,9 @@ import { STEP_QUEUE } from '../step-queue.js';
 /** Limits apply to one turn's code and all that it starts. */
 export const CodeSettings = z.strictObject({
   kind: z.literal('code').describe("runs the policy's code in a sandbox"),
-  semantics: z
-    .enum(['standard', 'nemo-rl'])
-    .default('standard')
-    .describe("`nemo-rl`: exactly as NeMo RL's environment, with its quirks"),
+  semantics: oneOf(['standard', 'nemo-rl'], 'standard').describe(
+    "`nemo-rl`: exactly as NeMo RL's environment, with its quirks",
+  ),
   terminate_on_evaluation: z
     .boolean()
     .default(true)
@@ -23,38 +23,24 @@ export const CodeSettings = z.strictObject({
     "processor time of one turn's code, of all processes together",
   ),
   memory: Size.default('512MiB').describe('memory of all processes together'),
-  processes: z
-    .int()
-    .positive()
-    .default(32)
-    .describe("processes and threads at once, the interpreter's own included"),
+  processes: Positive.default(32).describe(
+    "processes and threads at once, the interpreter's own included",
+  ),
   disk: Size.default('64MiB').describe('size of all files in the working directory'),
-  max_output: z
-    .int()
-    .positive()
-    .default(8192)
-    .describe('characters of output, and of a result. The rest is cut'),
-  max_sandboxes: z
-    .int()
-    .positive()
-    .default(64)
-    .describe('interpreters at once in this worker. A new one ends the least recently used one'),
+  max_output: Positive.default(8192).describe(
+    'characters of output, and of a result. The rest is cut',
+  ),
+  max_sandboxes: Positive.default(64).describe(
+    'interpreters at once in this worker. A new one ends the least recently used one',
+  ),
   idle_timeout: Duration.default('60s').describe(
     'an interpreter that is unused for this time ends. It is made again when needed',
   ),
-  unsafe: z
-    .boolean()
-    .default(false)
-    .describe('runs code without confinement if this machine offers no sandbox'),
-  python: z
-    .string()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe(
-      'the interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use',
-    ),
-  url: BaseUrl.nullable().default(null).describe('a sandbox service instead of this machine'),
+  unsafe: Flag.describe('runs code without confinement if this machine offers no sandbox'),
+  python: orNull(Word).describe(
+    'the interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use',
+  ),
+  url: orNull(BaseUrl).describe('a sandbox service instead of this machine'),
   ...TOKEN,
   max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer of that service'),
   ...STEP_QUEUE,

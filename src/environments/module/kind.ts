@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
+import { Word } from '../../model/field-kinds.js';
 import { Duration } from '../../model/durations.js';
 import { defineKind, inJavaScript } from '../kind.js';
 import { STEP_QUEUE } from '../step-queue.js';
@@ -14,18 +15,12 @@ function pythonIsServed(file: string): string {
 export const userModule = defineKind({
   settings: z.strictObject({
     kind: z.literal('module').describe('a module of yours, which the worker loads'),
-    path: z
-      .string()
-      .min(1)
-      .refine((text) => !text.endsWith('.py'), {
-        error: ({ input }) => pythonIsServed(String(input)),
-      })
-      .describe('a TypeScript or JavaScript file'),
-    export: z
-      .string()
-      .min(1)
-      .default('default')
-      .describe('an object with `stepOne` or `step`, or a function of `settings` that makes one'),
+    path: Word.refine((text) => !text.endsWith('.py'), {
+      error: ({ input }) => pythonIsServed(String(input)),
+    }).describe('a TypeScript or JavaScript file'),
+    export: Word.default('default').describe(
+      'an object with `stepOne` or `step`, or a function of `settings` that makes one',
+    ),
     settings: z
       .record(z.string(), z.unknown())
       .default({})

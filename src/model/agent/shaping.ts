@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Positive, orNull } from '../field-kinds.js';
 import type { Shaping } from '../journal.js';
 import { type Judged, penalisedFor, RewardPenalties } from './penalties.js';
 
@@ -9,11 +10,7 @@ const Weight = z.number().min(-1e6).max(1e6);
 export const EffortLevels = z.strictObject({
   low_weight: Weight.default(0).describe('weight of the length; 0 or less: off'),
   low_penalty: Weight.default(1).describe('weight of tokens beyond `low_ub`'),
-  low_ub: z
-    .int()
-    .positive()
-    .default(64_000)
-    .describe('length in tokens up to which nothing is deducted'),
+  low_ub: Positive.default(64_000).describe('length in tokens up to which nothing is deducted'),
   low_string: z
     .string()
     .default('')
@@ -22,12 +19,10 @@ export const EffortLevels = z.strictObject({
 export type EffortLevels = z.infer<typeof EffortLevels>;
 
 export const ShapingFields = {
-  effort_levels: EffortLevels.nullable()
-    .default(null)
-    .describe('rewards short calls where the prompt asks for little effort; null: off'),
-  reward_penalties: RewardPenalties.nullable()
-    .default(null)
-    .describe('mistakes that make a reward 0; null: off'),
+  effort_levels: orNull(EffortLevels).describe(
+    'rewards short calls where the prompt asks for little effort; null: off',
+  ),
+  reward_penalties: orNull(RewardPenalties).describe('mistakes that make a reward 0; null: off'),
 };
 
 const THINKING_TAGS = ['<think>', '</think>'];

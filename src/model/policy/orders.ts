@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import { Count, Flag, Positive, Word, oneOf, orNull } from '../field-kinds.js';
 import { Duration } from '../durations.js';
 import { FiniteNumbers, TokenIds } from '../untrusted.js';
 import { SLEEP_LEVELS } from '../workflow-safe/policy-states.js';
 
 /** Inputs of the updates of workflow `policy` that bring weights. */
 
-const name = z.string().min(1).max(200);
+const name = Word.max(200);
 
 /** Each process of a trainer makes an incarnation of its own. */
 export const Holder = z.object({
@@ -19,7 +20,7 @@ export const Release = z.object({
   holder: z
     .strictObject({
       name: name.describe('of the trainer'),
-      incarnation: name.nullable().default(null).describe('of its process; null: any'),
+      incarnation: orNull(name).describe('of its process; null: any'),
     })
     .describe('who holds the service'),
 });
@@ -29,7 +30,7 @@ export type Release = z.infer<typeof Release>;
 const MAX_PATH = 4096;
 const MAX_PROBE = 16_384;
 
-const file = z.string().min(1).max(MAX_PATH);
+const file = Word.max(MAX_PATH);
 const path = file.describe('each engine reads it from its own file system');
 
 export const Weights = z.discriminatedUnion('kind', [
@@ -78,11 +79,9 @@ const manner = {
   cache: CacheRule.default('reset').describe(
     'the prefix cache: emptied (`reset`), or kept; then `cache_salt` separates versions',
   ),
-  probe: Probe.nullable()
-    .default(null)
-    .describe(
-      "the trainer's own logprobs of a prompt. A replica with other logprobs does not serve",
-    ),
+  probe: orNull(Probe).describe(
+    "the trainer's own logprobs of a prompt. A replica with other logprobs does not serve",
+  ),
   pause_limit: Duration.default('10m').describe(
     'longest time of a pause. Then streams are cut and the engine is resumed',
   ),
@@ -93,39 +92,32 @@ const manner = {
  * milliseconds or as digits of a date, are below.
  */
 export const MAX_VERSION = 10 ** 15;
-const version = z.int().nonnegative().max(MAX_VERSION);
+const version = Count.max(MAX_VERSION);
 
 export const Manner = z.object(manner);
 
-const some = z.int().positive().nullable().default(null);
-const TakeOver = z
-  .boolean()
-  .default(false)
-  .describe('takes the service from another trainer that holds it');
+const some = orNull(Positive);
+const TakeOver = Flag.describe('takes the service from another trainer that holds it');
 
 export const Publish = z.strictObject({
   version: version.describe(
     'number above all earlier ones. The same again, with the same weights, completes what is missing',
   ),
   ...manner,
-  holder: Holder.nullable()
-    .default(null)
-    .describe('trainer that brings the weights; null is refused while a trainer holds the service'),
+  holder: orNull(Holder).describe(
+    'trainer that brings the weights; null is refused while a trainer holds the service',
+  ),
   take_over: TakeOver,
   mode: PauseMode.default('keep').describe(
     'streams: `keep` freezes them, `abort` cuts them, `wait` drains them for `drain_limit` and then cuts',
   ),
   drain_limit: Duration.default('1m').describe('longest wait of mode `wait`'),
-  order: z
-    .enum(['all', 'rolling'])
-    .default('all')
-    .describe('all replicas at once, or `rolling`: at most `max_unavailable` at a time'),
-  max_unavailable: z.int().positive().default(1).describe('replicas at a time of order `rolling`'),
+  order: oneOf(['all', 'rolling'], 'all').describe(
+    'all replicas at once, or `rolling`: at most `max_unavailable` at a time',
+  ),
+  max_unavailable: Positive.default(1).describe('replicas at a time of order `rolling`'),
   quorum: some.describe('how many replicas must have it; null: all that are not away'),
-  keep_adapters: z
-    .int()
-    .positive()
-    .max(64)
+  keep_adapters: Positive.max(64)
     .default(2)
     .describe('of adapters: how many of the last versions may have streams. Engines hold one more'),
 });
@@ -133,40 +125,26 @@ export type Publish = z.infer<typeof Publish>;
 
 export const MOST_ENGINES = 1000;
 const ticket = name.describe('from the answer of `begin`');
-const groups = z.array(z.int().nonnegative()).max(MOST_ENGINES);
+const groups = z.array(Count).max(MOST_ENGINES);
 
 export const Begin = z.strictObject({
-  version: version
-    .nullable()
-    .default(null)
-    .describe(
-      'number above all that an engine has served; null: the next one, which the answer names',
-    ),
+  version: orNull(version).describe(
+    'number above all that an engine has served; null: the next one, which the answer names',
+  ),
   holder: Holder.describe('trainer that sends the weights'),
   take_over: TakeOver,
-  checkpoint: file
-    .nullable()
-    .default(null)
-    .describe(
-      'files with the same weights, which each engine can read. They repair an engine that lost its weights',
-    ),
-  only: z
-    .array(file)
-    .min(1)
-    .max(MOST_ENGINES)
-    .nullable()
-    .default(null)
-    .describe('URLs of some engines; null: all of them'),
-  base: version
-    .nullable()
-    .default(null)
-    .describe(
-      'the weights are a difference to this version: engines with another one are left out',
-    ),
-  mode: z
-    .enum(['keep', 'abort'])
-    .default('keep')
-    .describe('streams: `keep` freezes them, `abort` cuts them'),
+  checkpoint: orNull(file).describe(
+    'files with the same weights, which each engine can read. They repair an engine that lost its weights',
+  ),
+  only: orNull(z.array(file).min(1).max(MOST_ENGINES)).describe(
+    'URLs of some engines; null: all of them',
+  ),
+  base: orNull(version).describe(
+    'the weights are a difference to this version: engines with another one are left out',
+  ),
+  mode: oneOf(['keep', 'abort'], 'keep').describe(
+    'streams: `keep` freezes them, `abort` cuts them',
+  ),
   cache: CacheRule.default('reset').describe(
     'the prefix cache: emptied (`reset`), or kept; then `cache_salt` separates versions',
   ),
@@ -183,17 +161,15 @@ export const Begin = z.strictObject({
     .positive()
     .default(0.05)
     .describe('largest difference of one logprob, for probe `agree`'),
-  same: z.boolean().default(false).describe('the weights may be those that an engine already has'),
+  same: Flag.describe('the weights may be those that an engine already has'),
   pause_limit: Duration.default('10m').describe('the longest pause, whatever `alive` says'),
   stall_limit: Duration.default('2m').describe('the longest silence, before a repair may begin'),
-  code: z
-    .enum(['ours', 'trainer'])
-    .default('ours')
-    .describe("who calls the engines' routes for weights: this package, or the trainer's own code"),
-  own_label: name
-    .nullable()
-    .default(null)
-    .describe("the label that the trainer's code gives the engines; null: none"),
+  code: oneOf(['ours', 'trainer'], 'ours').describe(
+    "who calls the engines' routes for weights: this package, or the trainer's own code",
+  ),
+  own_label: orNull(name).describe(
+    "the label that the trainer's code gives the engines; null: none",
+  ),
 });
 export type Begin = z.infer<typeof Begin>;
 
@@ -231,11 +207,8 @@ export const Sleep = z.object({
 export type Sleep = z.infer<typeof Sleep>;
 
 export const Wake = z.object({
-  tags: z
-    .array(z.enum(['weights', 'kv_cache', 'scheduling']))
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('`["weights"]`: memory for weights alone, and they serve nothing yet; null: all'),
+  tags: orNull(z.array(z.enum(['weights', 'kv_cache', 'scheduling'])).min(1)).describe(
+    '`["weights"]`: memory for weights alone, and they serve nothing yet; null: all',
+  ),
 });
 export type Wake = z.infer<typeof Wake>;

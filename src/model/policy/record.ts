@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Flag } from '../field-kinds.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy.js';
@@ -146,7 +147,7 @@ export const Published = Manner.extend({
   lora: orNull(AdapterOf),
   /** Who brought it; null: it did not say. */
   holder: orNull(Holder),
-  take_over: z.boolean().default(false),
+  take_over: Flag,
 });
 export type Published = z.infer<typeof Published>;
 

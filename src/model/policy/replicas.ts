@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Flag, orNull } from '../field-kinds.js';
 import { BaseUrl } from '../base-url.js';
 import { Duration } from '../durations.js';
 import { preview } from '../problems.js';
@@ -25,18 +26,18 @@ export const JOINED = 'join';
 
 const engine = {
   url: EngineUrl.describe('its base URL, which ends in `/v1`'),
-  control_url: BaseUrl.nullable()
-    .default(null)
-    .describe('where its weights are changed; null: its base URL without `/v1`'),
-  instance: PlainName.nullable()
-    .default(null)
-    .describe('names its process: another one behind the same URL has another'),
+  control_url: orNull(BaseUrl).describe(
+    'where its weights are changed; null: its base URL without `/v1`',
+  ),
+  instance: orNull(PlainName).describe(
+    'names its process: another one behind the same URL has another',
+  ),
 };
 
 export const Join = z.strictObject(engine);
 export type Join = z.infer<typeof Join>;
 
-const FORCE = z.boolean().default(false);
+const FORCE = Flag;
 
 export const Drain = z.strictObject({
   url: engine.url,

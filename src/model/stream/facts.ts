@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import { Count } from '../field-kinds.js';
 import { FailuresByType } from '../results/answers.js';
 import { OUTS } from '../workflow-safe/stream/state.js';
 
 /** Facts that a stream puts into the store, each once, before anything follows from them. */
 
 const Version = z.int().nullable();
-const Group = z.int().nonnegative();
+const Group = Count;
 
 /** `born`: the version served when it was admitted: no token of it is older; null: no version was known. */
 export const Admitted = z.strictObject({ group: Group, born: Version });
@@ -16,9 +17,9 @@ export const GroupEnd = z.strictObject({
   group: Group,
   outcome: z.enum(['complete', 'filtered', 'untrained', 'failed']),
   /** Members that are rows. */
-  valid: z.int().nonnegative(),
+  valid: Count,
   /** All started members, replacements included. */
-  members: z.int().nonnegative(),
+  members: Count,
   /** The failures of members in the group's last run; absent: none. */
   failures: FailuresByType.exactOptional(),
 });
@@ -26,7 +27,7 @@ export type GroupEnd = z.infer<typeof GroupEnd>;
 
 export const Dropped = z.strictObject({ group: Group });
 
-export const Forgotten = z.strictObject({ through: z.int().nonnegative() });
+export const Forgotten = z.strictObject({ through: Count });
 
 const OutCounts = {
   filtered: z.int(),
@@ -39,7 +40,7 @@ const OutCounts = {
 export const DeliveredGroup = z.strictObject({
   group: Group,
   born: Version,
-  members: z.int().nonnegative().nullable(),
+  members: Count.nullable(),
 });
 export type DeliveredGroup = z.infer<typeof DeliveredGroup>;
 
@@ -49,7 +50,7 @@ export type OutGroup = z.infer<typeof OutGroup>;
 /** `steps/<step>/step.json`, as the stream puts it. */
 export const StepFact = z.strictObject({
   schema_version: z.literal(1),
-  step: z.int().nonnegative(),
+  step: Count,
   /** The version of the weights that train on it; null: none was ever known. */
   version: Version,
   /** Delivered with it, by number. */
@@ -61,7 +62,7 @@ export const StepFact = z.strictObject({
   /** Since the previous step. */
   out: z.array(OutGroup),
   /** Groups of the stream's whole life. */
-  admitted: z.int().nonnegative(),
+  admitted: Count,
   totals: z.strictObject({ ...OutCounts, delivered: z.int() }),
   /** When the step is put; `admitted` and those of `Out` count since the previous step. */
   counts: z.strictObject({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Count, Positive, oneOf, orNull } from '../field-kinds.js';
 import type { BatchRequest } from '../batch-request.js';
 import { groupSettings } from '../batch-request.js';
 import { checkSettings } from '../setting-checks.js';
@@ -12,51 +13,29 @@ const MOST_GROUPS = 1000;
 /** What a batch does not have. */
 const streamSettings = {
   groups_per_step: z.int().min(1).max(MOST_GROUPS).describe('how many groups a step has'),
-  max_lag: z
-    .int()
-    .nonnegative()
-    .default(1)
-    .describe('how many versions older a token may be than the weights that train on it'),
-  versions_per_step: z
-    .int()
-    .positive()
-    .default(1)
-    .describe('how many versions the trainer publishes for each step'),
-  when_stale: z
-    .enum(['wait', 'drop', 'mask'])
-    .default('wait')
-    .describe(
-      'groups that would become too old: `wait` for them in time, `drop` and replace them, or `mask` their old tokens',
-    ),
-  filter: z
-    .enum(['zero_variance'])
-    .nullable()
-    .default(null)
-    .describe(
-      '`zero_variance` replaces groups that teach nothing: all valid members have the same reward in float32, or no token of them trains',
-    ),
-  max_replacements: z
-    .int()
-    .nonnegative()
-    .max(300)
+  max_lag: Count.default(1).describe(
+    'how many versions older a token may be than the weights that train on it',
+  ),
+  versions_per_step: Positive.default(1).describe(
+    'how many versions the trainer publishes for each step',
+  ),
+  when_stale: oneOf(['wait', 'drop', 'mask'], 'wait').describe(
+    'groups that would become too old: `wait` for them in time, `drop` and replace them, or `mask` their old tokens',
+  ),
+  filter: orNull(z.enum(['zero_variance'])).describe(
+    '`zero_variance` replaces groups that teach nothing: all valid members have the same reward in float32, or no token of them trains',
+  ),
+  max_replacements: Count.max(300)
     .exactOptional()
     .describe(
       'how many failed members of one group are replaced by a new repeat; absent: `num_repeats`',
     ),
-  epochs: z
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe('how often all samples are played; null: without end'),
+  epochs: orNull(Positive).describe('how often all samples are played; null: without end'),
   shuffle: z.boolean().default(true).describe('each epoch has its own order of the samples'),
   seed: z.int().default(0).describe('seed of the order'),
-  keep_steps: z
-    .int()
-    .positive()
-    .nullable()
-    .default(null)
-    .describe('how many delivered steps are kept; null: all, until `forget`'),
+  keep_steps: orNull(Positive).describe(
+    'how many delivered steps are kept; null: all, until `forget`',
+  ),
 };
 
 export const StreamRequest = z

@@ -1,0 +1,13 @@
+import { z } from 'zod';
+
+/** Kinds of fields that several inputs have. */
+
+export const orNull = <T extends z.ZodType>(kind: T) => kind.nullable().default(null);
+export const Positive = z.int().positive();
+export const Count = z.int().nonnegative();
+export const Word = z.string().min(1);
+export const Flag = z.boolean().default(false);
+
+/** One of these names, `usual` by default. */
+export const oneOf = <const T extends string>(names: readonly T[], usual: NoInfer<T>) =>
+  z.enum(names).default(usual as z.core.util.NoUndefined<T>);
