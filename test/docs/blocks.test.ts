@@ -40,6 +40,7 @@ const SHOWN: Shown[] = [
   { page: 'docs/trainers.md', has: 'async def step(number', why: 'an excerpt; many_rollouts.py of test/long/single-rollouts.test.ts asks likewise' },
   { page: 'docs/trainers.md', has: 'agent_loop.DurableAgentLoop', why: 'verl reads it; test/interop/verl.test.ts has its twin' },
   { page: 'docs/trainers.md', has: 'VERL_USE_EXTERNAL_MODULES', why: 'it needs GPUs; test/interop/verl.test.ts trains without' },
+  { page: 'docs/trainers.md', has: 'trainer.override_entrypoint', why: 'it needs GPUs; test/interop/skyrl.test.ts trains without' },
   { page: 'docs/training-data.md', has: '// and more', why: 'an excerpt of a row' },
   { page: 'docs/training-data.md', has: 'call 0 ── call 1', why: 'a drawing' },
   { page: 'examples/gpu/README.md', has: 'pip install vllm==0.32.0', why: 'it needs GPUs; gpu-example.test.ts plays its refusal' },

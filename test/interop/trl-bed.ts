@@ -82,11 +82,21 @@ export interface TrlBedOptions {
   /** Another engine, with the model in this folder: its base URL. */
   serve?: (model: string) => Promise<string>;
   env?: Record<string, string>;
+  /** A folder of further Python modules, in place of prime-rl's. */
+  modules?: string;
 }
 
 export async function startTrlBed(
   name: string,
-  { tick_s, executable = PYTHON, joins = false, most_rank = 0, serve, env = {} }: TrlBedOptions,
+  {
+    tick_s,
+    executable = PYTHON,
+    joins = false,
+    most_rank = 0,
+    serve,
+    env = {},
+    modules = PRIME_RL,
+  }: TrlBedOptions,
 ): Promise<TrlBed> {
   const bed = await startTestbed(name);
   const model = path.join(bed.directory, 'model');
@@ -97,7 +107,7 @@ export async function startTrlBed(
       cwd: LEARNING_EXAMPLE,
       env: {
         ...process.env,
-        PYTHONPATH: [PYTHON_PACKAGES, LEARNING_EXAMPLE, UNIT_TESTS, PRIME_RL].join(':'),
+        PYTHONPATH: [PYTHON_PACKAGES, LEARNING_EXAMPLE, UNIT_TESTS, modules].join(':'),
         PYTHONDONTWRITEBYTECODE: '1',
         PYTHONUNBUFFERED: '1',
         HF_HUB_OFFLINE: '1',

@@ -48,7 +48,10 @@ interface Row {
 }
 
 suite('a real verl', {
-  skip: PYTHON === '' ? 'no verl: set ROLLOUT_VERL_PYTHON (README.md says how)' : false,
+  skip:
+    PYTHON === ''
+      ? 'no verl: set ROLLOUT_VERL_PYTHON to a Python with python/tests/verl/requirements.txt'
+      : false,
   timeout: 1_800_000,
   tests: () => {
     let bed: TrlBed;

@@ -7,15 +7,17 @@ import unittest
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "durable_rollouts" / "integrations"
-SHARED = ("folders.py", "own.py", "replays.py", "sampling.py", "trl/rows.py", "trl/course.py", "trl/ranks.py", "trl/tensors.py")
-"""Weights in folders, whose they are, what is replayed, the distribution of rows, what both of TRL's trainers need, numbers
-of steps, what ranks do together, and tensors that they hold in parts: of no one adapter.
+SHARED = ("folders.py", "own.py", "replays.py", "sampling.py", "singles.py", "trl/rows.py", "trl/course.py", "trl/ranks.py", "trl/tensors.py")
+"""Weights in folders, whose they are, what is replayed, the distribution of rows, rollouts asked for one by one, what both of
+TRL's trainers need, numbers of steps, what ranks do together, and tensors that they hold in parts: of no one adapter.
 """
 ADAPTERS = {
     "TRL GRPOTrainer": ("trl/rollouts.py", "trl/publish.py", "trl/checkpoints.py", "trl/__init__.py"),
     "TRL GRPOTrainer's weights": ("trl/lora.py", "trl/files.py", "trl/sending.py"),
     "TRL AsyncGRPOTrainer": ("trl/worker.py", "trl/samples.py", "trl/transfer.py", "trl/asynchronous.py"),
     "prime-rl": ("prime_rl/__init__.py", "prime_rl/__main__.py", "prime_rl/samples.py", "prime_rl/settings.py"),
+    "SkyRL": ("skyrl/__init__.py", "skyrl/experiment.py", "skyrl/generator.py", "skyrl/rows.py", "skyrl/weights.py"),
+    "SkyRL's settings": ("skyrl/config.py", "skyrl/settings.py"),
     "verl": ("verl/__init__.py", "verl/agent_loop.py", "verl/numbers.py", "verl/trainer.py"),
 }
 MOST_LINES = 200
@@ -80,8 +82,8 @@ class Adapters(unittest.TestCase):
 
     def test_none_renders_or_tokenises(self):
         for name, text in modules().items():
-            # prime-rl's own setting of that name, which has no meaning here.
-            given = {"tokenizer"} if name == "prime_rl/settings.py" else set()
+            # prime-rl's own setting of that name, which has no meaning here, and SkyRL's own one, whose files are the model's.
+            given = {"tokenizer"} if name in ("prime_rl/settings.py", "skyrl/experiment.py") else set()
             self.assertEqual({one for one in names_in(ast.parse(text)) if one in RENDERS} - given, set(), name)
 
     def test_none_cuts(self):

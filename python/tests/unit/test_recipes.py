@@ -2,7 +2,6 @@
 without a word: masks, ``loss_multiplier``, an agent's sequences, missing logprobs.
 """
 
-import asyncio
 import copy
 import enum
 import sys
@@ -19,7 +18,6 @@ from durable_rollouts import to_arrays
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "recipes"))
 
 import for_nemo_rl  # noqa: E402
-import for_skyrl  # noqa: E402
 import for_slime  # noqa: E402
 
 
@@ -72,64 +70,6 @@ class Recipes(unittest.TestCase):
         self.assertEqual(ids, arrays.input_ids[at, :length].tolist())
         self.assertEqual(mask, arrays.loss_mask[at, :length].tolist())
         np.testing.assert_array_equal(np.float32(logprobs), arrays.logprobs[at, :length])
-
-    def test_skyrl_asks_for_each_trajectory_by_its_id_and_gets_its_tokens(self):
-        asked, ids, output = self.skyrl(ROWS)
-        self.assertEqual(list(asked), [f"run:train4:i_{at}" for at in range(len(ROWS))])
-        self.assertEqual(asked["run:train4:i_0"][1], {"task_name": "math", "max_seq_len": 9})
-        self.assertEqual((output["trajectory_ids"], output["is_last_step"]), (ids, [True] * len(ROWS)))
-        self.assertEqual((output["rewards"], output["stop_reasons"]), ([0.5] * 4, ["stop", "length", "length", "stop"]))
-        self.assert_skyrl(output, self.arrays)
-
-    def test_skyrl_gets_all_sequences_of_an_agent_as_steps_the_main_one_last(self):
-        rows = [row(), branched()]
-        _, ids, output = self.skyrl(rows)
-        self.assertEqual(output["trajectory_ids"], [ids[0], *[ids[1]] * 3])
-        self.assertEqual(output["is_last_step"], [True, False, False, True])
-        self.assertEqual(output["rewards"], [0.5, 1.0, 1.0, 1.0])
-        self.assert_skyrl(output, to_arrays(rows), order=[0, 3, 2, 1])
-
-    def test_skyrl_gets_no_row_that_lacks_logprobs(self):
-        with self.assertRaisesRegex(ValueError, r"^b/0-0: expected a logprob of each sampled token, got none \(include_logprobs\)$"):
-            self.skyrl([UNSAID])
-
-    def test_skyrl_gets_no_rows_of_a_distribution_that_its_loss_does_not_have(self):
-        made = for_skyrl.DurableGenerator
-        made(None, "run", "math", 0.7, generation={"temperature": 0.7})
-        for temperature, generation, setting in ((0.7, {}, "temperature"), (1.0, {"top_p": 0.9}, "generation.top_p")):
-            with self.assertRaisesRegex(ValueError, f"^{setting}: expected"):
-                made(None, "run", "math", temperature, generation=generation)
-
-    def skyrl(self, rows):
-        asked = {}
-
-        class Client:
-            async def rollout(self, sample, id, **settings):
-                asked[id] = (sample, settings)
-                return rows[len(asked) - 1]
-
-        generator = for_skyrl.DurableGenerator(Client(), "run", "math", max_seq_len=9)
-        ids = [SimpleNamespace(to_string=lambda k=k: f"i_{k}") for k in range(len(rows))]
-        given = {
-            "prompts": [[{"role": "user", "content": "q"}]] * len(rows),
-            "env_extras": None,
-            "trajectory_ids": ids,
-            "batch_metadata": SimpleNamespace(global_step=4, training_phase="train"),
-        }
-        return asked, ids, asyncio.run(generator.generate(given))
-
-    def assert_skyrl(self, output, arrays, order=None):
-        lengths = {len(values) for values in output.values() if isinstance(values, list)}
-        self.assertEqual(lengths, {len(arrays)})
-        for at, place in enumerate(order or range(len(arrays))):
-            prompt = output["prompt_token_ids"][at]
-            self.assert_equal_to_arrays(
-                place,
-                arrays,
-                ids=prompt + output["response_ids"][at],
-                mask=[0] * len(prompt) + output["loss_masks"][at],
-                logprobs=[0.0] * len(prompt) + output["rollout_logprobs"][at],
-            )
 
     def test_slime_gets_a_sample_for_each_rollout(self):
         for at, one in enumerate(ROWS):

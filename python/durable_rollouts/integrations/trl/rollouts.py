@@ -6,7 +6,6 @@ rollout is made of the step and of its place among all ranks, so a trainer that 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import Counter
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence
@@ -14,7 +13,6 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Proto
 from typing_extensions import Unpack
 
 from ...faults import InvalidBatchRequest
-from ...loop import run as _run
 from ...plain import compact, plain
 from ...requests import RolloutSettings
 from ...results import Row
@@ -23,6 +21,7 @@ from ...starting import check_id
 from ...sync import Client
 from ..replays import say_ended
 from ..sampling import check_sampling
+from ..singles import have_ended, played
 from .ranks import of_all_ranks, of_earlier_ranks
 from .rows import check, columns_of
 
@@ -120,7 +119,7 @@ class Rollouts:
         self.was_asked = True
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
-        rows = _run(self._play([self._samples.of(prompt) for prompt in prompts], ids))
+        rows = played(self._client, [self._samples.of(prompt) for prompt in prompts], ids, self._settings)
         check(rows, temperature=trainer.args.temperature, own=self.weights)
         if trainer.model.training and trainer.state.is_world_process_zero:
             self._on_rows(rows, self._step)
@@ -153,24 +152,11 @@ class Rollouts:
         weights = self.weights
         if weights is None or weights.are_served:
             return
-        has_ended = _run(self._have_ended(ids))
+        has_ended = have_ended(self._client, ids)
         ranks = trainer.accelerator
         if not all(of_all_ranks([has_ended], ranks)):
             weights.bring(trainer)
             ranks.wait_for_everyone()
-
-    async def _have_ended(self, ids: List[str]) -> bool:
-        return all(await asyncio.gather(*(self._client._aio._single.has_ended(one) for one in ids)))
-
-    async def _play(self, samples: List[Any], ids: List[str]) -> List[Row]:
-        client = self._client._aio
-        playing = [asyncio.ensure_future(client.rollout(one, id, **self._settings)) for one, id in zip(samples, ids)]
-        try:
-            return list(await asyncio.gather(*playing))
-        finally:
-            for one in playing:
-                one.cancel()
-            await asyncio.gather(*playing, return_exceptions=True)
 
 
 def check_settings(args: Any) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Optional, Protocol
 
-import numpy as np
-
 from ...arrays import played_of, warn_of
 from ...results import Row
 from ...trajectories import Trajectory, trajectory_of
 from ..sampling import check_rows
+from ..singles import check_completion, mask_of
 
 
 class Owner(Protocol):
@@ -46,15 +45,5 @@ def completions_of(rows: Iterable[Row]) -> List[Trajectory]:
     warn_of(rollouts, "main")
     played = [trajectory_of(main) for main, *_ in rollouts]
     for one in played:
-        if one.loss_multiplier not in (0, 1):
-            raise ValueError(f"{one.rollout_id}: loss_multiplier: expected 0 or 1, since TRL has no weights, got {one.loss_multiplier:g}")
-        if len(one.completion_ids) == 0:
-            raise ValueError(f"{one.rollout_id}: expected a completion, got none: TRL takes no empty one (max_prompt_tokens leaves it room)")
-        if np.isnan(one.completion_logprobs).any():
-            raise ValueError(f"{one.rollout_id}: expected a logprob of each sampled token, got none (include_logprobs)")
+        check_completion(one, "TRL")
     return played
-
-
-def mask_of(one: Trajectory) -> Any:
-    """What trains. With ``loss_multiplier`` 0: nothing."""
-    return one.completion_mask.astype(np.int64) * int(one.loss_multiplier)

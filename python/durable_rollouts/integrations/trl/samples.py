@@ -12,7 +12,8 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 from ...advantages import Kind, advantages
 from ...results import Row, to_groups
 from ...trajectories import Trajectory
-from .rows import completions_of, mask_of
+from ..singles import mask_of
+from .rows import completions_of
 
 
 def samples_of(rows: List[Row], kind: Kind, *, version: Optional[int]) -> List[RolloutSample]:

@@ -1,0 +1,52 @@
+"""Rollouts that a trainer waits for one by one, under names that it gives them again when it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, List, Mapping, Sequence
+
+import numpy as np
+
+from ..loop import run as _run
+from ..results import Row
+from ..sync import Client
+from ..trajectories import Trajectory
+
+
+def played(client: Client, samples: Sequence[Any], ids: Sequence[str], settings: Mapping[str, Any]) -> List[Row]:
+    """Raises the failure of the first that fails, and waits for no other."""
+    return _run(_play(client, samples, ids, settings))
+
+
+async def _play(client: Client, samples: Sequence[Any], ids: Sequence[str], settings: Mapping[str, Any]) -> List[Row]:
+    playing = [asyncio.ensure_future(client._aio.rollout(one, id, **settings)) for one, id in zip(samples, ids)]
+    try:
+        return list(await asyncio.gather(*playing))
+    finally:
+        for one in playing:
+            one.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+
+
+def have_ended(client: Client, ids: Sequence[str]) -> bool:
+    """Whether asking for them plays nothing."""
+    return all(_run(_ended(client, ids)))
+
+
+async def _ended(client: Client, ids: Sequence[str]) -> List[bool]:
+    return await asyncio.gather(*(client._aio._single.has_ended(one) for one in ids))
+
+
+def check_completion(one: Trajectory, trainer: str) -> None:
+    """Raises ``ValueError``, naming the rollout, for what trainers with masks of 0 and 1, and without missing values, cannot hold."""
+    if one.loss_multiplier not in (0, 1):
+        raise ValueError(f"{one.rollout_id}: loss_multiplier: expected 0 or 1, since {trainer} has no weights, got {one.loss_multiplier:g}")
+    if len(one.completion_ids) == 0:
+        raise ValueError(f"{one.rollout_id}: expected a completion, got none: {trainer} takes no empty one (max_prompt_tokens leaves it room)")
+    if np.isnan(one.completion_logprobs).any():
+        raise ValueError(f"{one.rollout_id}: expected a logprob of each sampled token, got none (include_logprobs)")
+
+
+def mask_of(one: Trajectory) -> Any:
+    """What trains. With ``loss_multiplier`` 0: nothing."""
+    return one.completion_mask.astype(np.int64) * int(one.loss_multiplier)
