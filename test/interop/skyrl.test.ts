@@ -169,8 +169,12 @@ suite('a real SkyRL', {
   },
 });
 
-/** SkyRL and Ray are many files: compiled once. */
-const ENVIRONMENT = { PYTHONDONTWRITEBYTECODE: '', RAY_AUTH_MODE: 'disabled' };
+/** SkyRL and Ray are many files: compiled once. Ray's workers would wait for all else that runs. */
+const ENVIRONMENT = {
+  PYTHONDONTWRITEBYTECODE: '',
+  RAY_AUTH_MODE: 'disabled',
+  RAY_worker_niceness: '0',
+};
 
 /** In the order of the sequences: those of a prompt are one after the other. */
 function rowsOf(store: string, step: number, sequences: readonly Sequence[]): Row[] {

@@ -67,7 +67,7 @@ class DurableTrainer(RayPPOTrainer):  # type: ignore[misc]
         self.dispatch.end()
 
 
-@ray.remote(num_cpus=1)
+@ray.remote(num_cpus=1)  # type: ignore[misc]
 def entrypoint(cfg: DurableTrainConfig) -> None:
     DurableExp(cfg).run()
 
