@@ -137,7 +137,7 @@ function runProblems(args: readonly string[], { page, repository }: Known): stri
   if (asModule !== -1) {
     const module = args[asModule + 1] ?? '';
     const [name] = module.split('.');
-    if (['venv', 'verl', 'skyrl'].includes(name)) return [];
+    if (name === 'venv' || name === 'verl' || name === 'skyrl') return [];
     if (!paths.has(`python/${module.replaceAll('.', '/')}`))
       return [`no Python package ${JSON.stringify(module)}`];
     const source = [...sources]
