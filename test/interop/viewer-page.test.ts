@@ -89,7 +89,7 @@ describe('the page in a browser', { skip }, () => {
     [1280, false],
     [390, true],
   ] as const) {
-    test(`at ${width} pixels every view is accessible, as wide as the window, and asks nothing of other hosts`, async () => {
+    test(`at ${width} pixels every view is accessible, as wide as the window, of controls a finger hits, and asks nothing of other hosts`, async () => {
       const { page, complaints, go } = await open({ width, dark });
       for (const [view, hash] of Object.entries(VIEWS)) {
         await go(hash);
@@ -97,6 +97,7 @@ describe('the page in a browser', { skip }, () => {
           'document.documentElement.scrollWidth - innerWidth',
         );
         assert.ok(wide <= 0, `${view} is ${wide} pixels wider than the window`);
+        assert.deepEqual(await smallOf(page), [], `${view} has controls too small for a finger`);
         assert.deepEqual(await seriousOf(page), [], view);
         assert.deepEqual(complaints, [], view);
       }
@@ -128,6 +129,17 @@ describe('the page in a browser', { skip }, () => {
         assert.ok(marks.includes(mark), `${mark} is not named: ${[...new Set(marks)].join(' ')}`);
     }
     assert.deepEqual(complaints, []);
+    await page.close();
+  });
+
+  test('a table in Markdown is a table, and letters of the time are as large on a phone', async () => {
+    const { page, go } = await open({ width: 390 });
+    await go('#/made-1/3-0');
+    assert.equal(await page.locator('.message.user table').first().locator('th').count(), 3);
+    const [drawn, seen] = await page.evaluate<[number, number]>(
+      `[document.querySelector('.waterfall').getAttribute('width'), document.querySelector('.waterfall').getBoundingClientRect().width].map(Number)`,
+    );
+    assert.equal(drawn, Math.round(seen));
     await page.close();
   });
 
@@ -262,6 +274,15 @@ async function seriousOf(page: Page): Promise<string[]> {
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
 }
+
+/** Controls that stand alone and are smaller than 24 pixels; a link in a text is as high as its line. */
+const smallOf = (page: Page): Promise<string[]> =>
+  page.evaluate<string[]>(`
+    [...document.querySelectorAll('a, button, input, select, summary')]
+      .filter((one) => !one.closest('svg, .markdown, .skip, p, td'))
+      .map((one) => ({ one, box: one.getBoundingClientRect() }))
+      .filter(({ box }) => box.width > 0 && Math.min(box.width, box.height) < 24)
+      .map(({ one, box }) => one.outerHTML.slice(0, 80) + ' ' + box.width + ' × ' + box.height)`);
 
 interface Found {
   violations: { id: string; impact: string; nodes: { html: string }[] }[];

@@ -9,7 +9,7 @@ import { fieldsOf, withCondition } from './rows.js';
 import type { PartSum, Sum } from './sums.js';
 import { breakdown, partSums } from './sums.js';
 import { Shown } from './text.js';
-import { decimal, percent, whole } from './words.js';
+import { aligned, percent, whole } from './words.js';
 
 const PART = 'part of reward';
 const TASK_REPLICA = 'task × replica';
@@ -98,7 +98,7 @@ const columnsOf = (sums: readonly Sum[]): Column<Sum>[] => {
       label: 'Mean reward',
       cell: ({ mean_reward }) => <Metered value={mean_reward} full={full} />,
     },
-    { label: 'Mean turns', cell: ({ mean_turns }) => decimal(mean_turns) },
+    { label: 'Mean turns', cell: ({ mean_turns }) => aligned(mean_turns) },
     { label: 'Mean tokens', cell: ({ mean_tokens }) => whole(mean_tokens) },
     {
       label: 'Longest observation, characters',
@@ -106,7 +106,7 @@ const columnsOf = (sums: readonly Sum[]): Column<Sum>[] => {
     },
     { label: 'Truncated', cell: ({ truncated }) => percent(truncated) },
     { label: 'Faults', cell: ({ faults }) => whole(faults) },
-    { label: 'Mean logprob', cell: ({ mean_logprob }) => decimal(mean_logprob) },
+    { label: 'Mean logprob', cell: ({ mean_logprob }) => aligned(mean_logprob) },
   ];
 };
 
@@ -115,8 +115,8 @@ const partColumns = (parts: readonly PartSum[]): Column<PartSum>[] => {
   return [
     { label: 'Rollouts with it', cell: ({ count }) => whole(count) },
     { label: 'Its mean', cell: ({ mean }) => <Metered value={mean} full={full} /> },
-    { label: 'Least', cell: ({ min }) => decimal(min) },
-    { label: 'Most', cell: ({ max }) => decimal(max) },
+    { label: 'Least', cell: ({ min }) => aligned(min) },
+    { label: 'Most', cell: ({ max }) => aligned(max) },
     { label: 'Rollouts above 0', cell: ({ above_zero }) => whole(above_zero) },
   ];
 };
@@ -135,7 +135,7 @@ function Lines<S extends { name: string }>({
       <table class="list">
         <thead>
           <tr>
-            <th scope="col">{by}</th>
+            <th scope="col">{capital(by)}</th>
             {columns.map(({ label }) => (
               <th key={label} scope="col" class="number">
                 {label}
@@ -168,6 +168,8 @@ function Lines<S extends { name: string }>({
     </div>
   );
 }
+
+const capital = (words: string): string => `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`;
 
 function valuesBy(by: string): (row: Row) => readonly string[] | string | null {
   if (by === 'step') return ({ step }) => (step === null ? null : String(step));

@@ -4,11 +4,11 @@ import type { Row } from './rows.js';
 import { withCondition } from './rows.js';
 import type { Bin } from './sums.js';
 import { grouped, histogram, meanOf } from './sums.js';
-import { decimal, plural, seconds, whole } from './words.js';
+import { decimal, plural, seconds, tick, whole } from './words.js';
 
 const WIDTH = 320;
 const HEIGHT = 150;
-const LEFT = 34;
+const LEFT = 40;
 const BOTTOM = 130;
 const TOP = 8;
 /** More groups than a chart has columns for, and rollouts than it has lines for, are thinned out evenly. */
@@ -49,7 +49,7 @@ export function Charts({
       />
       <Histogram
         {...shown}
-        title="Longest observation, characters"
+        title="Characters of the longest observation"
         field="observation"
         values={rows.flatMap(({ facts }) => facts?.longest_observation ?? [])}
       />
@@ -137,8 +137,8 @@ function Histogram({
   return (
     <Frame
       title={title}
-      summary={`mean ${decimal(meanOf(values))} of ${whole(values.length)}`}
-      x={[decimal(first.from), decimal(last.to)]}
+      summary={`mean ${decimal(meanOf(values))} of ${plural(values.length, 'rollout')}`}
+      x={endsOf(values).map(tick) as [string, string]}
       y={['0', whole(most)]}
     >
       {bins.map((bin, index) => {
@@ -207,9 +207,9 @@ function Scatter({ rows }: Shown): JSX.Element | null {
   return (
     <Frame
       title="Reward over characters"
-      summary="of the answers"
+      summary="of all answers"
       x={ends.x.map(whole) as [string, string]}
-      y={ends.y.map(decimal) as [string, string]}
+      y={ends.y.map(tick) as [string, string]}
     >
       {[...dots.values()].map((dot) => (
         <circle
@@ -241,10 +241,10 @@ function Groups({ run, rows, options }: Shown): JSX.Element | null {
   );
   return (
     <Frame
-      title="Groups by their mean reward"
-      summary={`${whole(groups.length)}${some.length < groups.length ? `, ${whole(some.length)} of them drawn` : ''}`}
-      x={['worst', 'best']}
-      y={ends.y.map(decimal) as [string, string]}
+      title="Rewards of groups"
+      summary={`${plural(groups.length, 'group')}${some.length < groups.length ? `, ${whole(some.length)} of them drawn` : ''}: a line from worst to best, a dot at the mean`}
+      x={['lowest mean', 'highest mean']}
+      y={ends.y.map(tick) as [string, string]}
     >
       {some.map(({ row, rewards, mean }, index) => {
         const [low, high] = endsOf(rewards);
@@ -265,12 +265,20 @@ function Groups({ run, rows, options }: Shown): JSX.Element | null {
   );
 }
 
-/** A line for each rollout, from its start to its end, in the order of their start; a short one is two pixels long. */
+/** What became of a rollout that began. */
+const FATES = ['valid', 'failed', 'unfinished'] as const;
+
+/**
+ * A line for each rollout, from its start to its end, in the order of their start; a short one is two pixels long, and
+ * one without an end reaches to the last end of all.
+ */
 function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
   const ran = rows
-    .flatMap(({ started_at, wall_s, is_valid }) =>
-      started_at === null ? [] : [{ from: started_at, to: started_at + (wall_s ?? 0), is_valid }],
-    )
+    .flatMap(({ started_at: from, wall_s, is_valid, ended }) => {
+      if (from === null) return [];
+      const fate: Fate = is_valid ? 'valid' : ended === null ? 'unfinished' : 'failed';
+      return [{ from, to: from + (wall_s ?? 0), fate }];
+    })
     .sort((a, b) => a.from - b.from);
   const some = thinned(ran, MOST_RAN);
   if (some.length < 2) return null;
@@ -279,26 +287,36 @@ function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
     [0, some.length - 1],
   );
   const thickness = Math.min(5, (0.8 * (BOTTOM - TOP)) / some.length);
-  const lines = (isValid: boolean): string =>
+  const lines = (fate: Fate): string =>
     some
-      .map((one, index) =>
-        one.is_valid === isValid
-          ? `M${x(one.from)} ${y(some.length - 1 - index)}H${Math.max(x(one.to), x(one.from) + 2)}`
-          : '',
-      )
+      .map((one, index) => {
+        const to = fate === 'unfinished' ? ends.x[1] : one.to;
+        return one.fate === fate
+          ? `M${x(one.from)} ${y(some.length - 1 - index)}H${Math.max(x(to), x(one.from) + 2)}`
+          : '';
+      })
       .join('');
+  const says: Record<Fate, string> = {
+    valid: '',
+    failed: ', failed ones red',
+    unfinished: ', unfinished ones grey',
+  };
+  const there = FATES.filter((fate) => some.some((one) => one.fate === fate));
   return (
     <Frame
       title="When rollouts ran"
-      summary={`${seconds(ends.x[1] - ends.x[0])}${some.length < ran.length ? `, ${whole(some.length)} of ${whole(ran.length)} drawn, each from its start to its end` : ''}`}
+      summary={`${whole(some.length)} of ${plural(ran.length, 'rollout')}, each from its start to its end${there.map((fate) => says[fate]).join('')}`}
       x={['0 s', seconds(ends.x[1] - ends.x[0])]}
       y={['last', 'first']}
     >
-      <path class="ran" d={lines(true)} stroke-width={thickness} />
-      <path class="ran failed" d={lines(false)} stroke-width={thickness} />
+      {there.map((fate) => (
+        <path key={fate} class={`ran ${fate}`} d={lines(fate)} stroke-width={thickness} />
+      ))}
     </Frame>
   );
 }
+
+type Fate = (typeof FATES)[number];
 
 function thinned<T>(all: readonly T[], most: number): T[] {
   const every = Math.max(1, all.length / most);

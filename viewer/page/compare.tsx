@@ -4,6 +4,7 @@ import type { RolloutDocument, RolloutEntry } from '../documents.js';
 import type { Address } from './address.js';
 import { hrefOf, parseRolloutId } from './address.js';
 import { goQuietly, useLoaded } from './hooks.js';
+import { Ended } from './list.js';
 import { Loading } from './loading.js';
 import { Members } from './members.js';
 import type { Pair } from './pairs.js';
@@ -14,7 +15,7 @@ import type { RolloutPlace, Source } from './source.js';
 import type { TableColumn } from './table.js';
 import { LongTable } from './table.js';
 import { Shown } from './text.js';
-import { decimal, whole } from './words.js';
+import { aligned, gained, whole } from './words.js';
 
 /** `other` is a run beside a run, or a rollout's id beside a rollout. */
 export function CompareView({
@@ -131,9 +132,9 @@ function Pairs({
   return (
     <>
       <p>
-        Paired by row and repeat: {whole(up)} higher in the second, {whole(down)} lower,{' '}
-        {whole(same)} the same; mean change {decimal(mean_change)}. {whole(lonely)} have no reward
-        on one side.
+        Paired by row and repeat: in the second, {whole(up)} have a higher reward, {whole(down)} a
+        lower one, {whole(same)} the same; mean change {gained(mean_change)}.
+        {lonely > 0 && ` ${whole(lonely)} have no reward on one side.`}
       </p>
       <LongTable
         label="pairs of rollouts"
@@ -154,27 +155,23 @@ function Pairs({
 
 const COLUMNS: readonly TableColumn<Pair>[] = [
   { name: 'rollout', label: 'Rollout', width: 6, isText: true, cell: keyOf },
-  { name: 'change', label: 'Change', width: 6, cell: ({ change }) => decimal(change) },
-  { name: 'a', label: 'Reward', width: 6, cell: ({ a }) => decimal(a?.reward ?? null) },
+  { name: 'change', label: 'Change', width: 6, cell: ({ change }) => gained(change) },
+  { name: 'a', label: 'Reward, first', width: 8, cell: ({ a }) => aligned(a?.reward ?? null) },
+  { name: 'b', label: 'second', width: 6, cell: ({ b }) => aligned(b?.reward ?? null) },
+  { name: 'tokens_a', label: 'Tokens, first', width: 8, cell: ({ a }) => whole(a?.tokens ?? null) },
+  { name: 'tokens_b', label: 'second', width: 6, cell: ({ b }) => whole(b?.tokens ?? null) },
   {
-    name: 'b',
-    label: 'Reward of the second',
-    width: 12,
-    cell: ({ b }) => decimal(b?.reward ?? null),
+    name: 'ended_a',
+    label: 'Ended, first',
+    width: 8,
+    isText: true,
+    cell: ({ a }) => a && <Ended {...a} />,
   },
-  { name: 'tokens_a', label: 'Tokens', width: 6, cell: ({ a }) => whole(a?.tokens ?? null) },
-  {
-    name: 'tokens_b',
-    label: 'Tokens of the second',
-    width: 12,
-    cell: ({ b }) => whole(b?.tokens ?? null),
-  },
-  { name: 'ended_a', label: 'Ended', width: 8, isText: true, cell: ({ a }) => a?.ended ?? '–' },
   {
     name: 'ended_b',
-    label: 'Second ended',
-    width: 9,
+    label: 'second',
+    width: 8,
     isText: true,
-    cell: ({ b }) => b?.ended ?? '–',
+    cell: ({ b }) => b && <Ended {...b} />,
   },
 ];

@@ -7,14 +7,16 @@ import { decimal } from './words.js';
 export function Fields({
   title,
   fields,
+  isOpen = false,
 }: {
   title: string;
   fields: Record<string, unknown>;
+  isOpen?: boolean;
 }): JSX.Element | null {
   const leaves = leavesOf(fields);
   if (leaves.length === 0) return null;
   return (
-    <details>
+    <details open={isOpen}>
       <summary>{title}</summary>
       <dl class="fields">
         {leaves.map(([name, value]) => (

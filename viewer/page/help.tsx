@@ -4,8 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 const KEYS: [string, string][] = [
   ['j, k', 'next, previous: rollout of a list, turn of a rollout'],
   ['n, p', 'next, previous rollout of the list, while one is open'],
-  ['↑ ↓ Page Home End', 'in the list of rollouts'],
-  ['← → ↑ ↓ Home End', 'in a token strip, when it has the focus'],
+  ['arrows, Page, Home, End', 'in the list of rollouts, or in a token strip that has the focus'],
   ['Enter', 'open what has the focus'],
   ['/', 'the filter of a run'],
   ['r', 'raw text instead of Markdown, and back'],

@@ -6,16 +6,16 @@ import { keyOf } from './rows.js';
 import type { TableColumn } from './table.js';
 import { LongTable } from './table.js';
 import { Shown } from './text.js';
-import { decimal, seconds, whole } from './words.js';
+import { aligned, seconds, whole } from './words.js';
 
 const text = (value: string | null): ComponentChildren =>
   value === null ? '–' : <Shown text={value} />;
 
 const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
   { name: 'rollout', label: 'Rollout', width: 5, isText: true, cell: keyOf },
-  { name: 'task', label: 'Task', width: 8, isText: true, cell: ({ task_name }) => text(task_name) },
+  { name: 'reward', label: 'Reward', width: 5.5, cell: ({ reward }) => aligned(reward) },
   { name: 'ended', label: 'Ended', width: 7, isText: true, cell: (row) => <Ended {...row} /> },
-  { name: 'reward', label: 'Reward', width: 5, cell: ({ reward }) => decimal(reward) },
+  { name: 'task', label: 'Task', width: 8, isText: true, cell: ({ task_name }) => text(task_name) },
   { name: 'turns', label: 'Turns', width: 4, cell: ({ turns }) => whole(turns) },
   { name: 'tokens', label: 'Tokens', width: 4.5, cell: ({ tokens }) => whole(tokens) },
   {
@@ -28,15 +28,15 @@ const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
     name: 'logprob',
     label: 'Mean logprob',
     width: 7.5,
-    cell: ({ facts }) => decimal(facts?.mean_logprob ?? null),
+    cell: ({ facts }) => aligned(facts?.mean_logprob ?? null),
   },
-  { name: 'wall', label: 'Wall', width: 4.5, cell: ({ wall_s }) => seconds(wall_s) },
+  { name: 'wall', label: 'Wall time', width: 6, cell: ({ wall_s }) => seconds(wall_s) },
   { name: 'attempts', label: 'Attempts', width: 5, cell: ({ attempts }) => whole(attempts) },
   { name: 'faults', label: 'Faults', width: 4.5, cell: ({ faults }) => whole(faults) },
   {
     name: 'answer',
     label: 'Last answer',
-    width: 20,
+    width: 16,
     isText: true,
     cell: ({ facts }) => (facts?.answer === '' ? '∅' : text(facts?.answer ?? null)),
   },
@@ -77,7 +77,7 @@ export function RolloutList({
 
 /** Its sign tells it from others without colour. */
 export function Ended({ ended, is_valid }: Pick<Row, 'ended' | 'is_valid'>): JSX.Element {
-  if (ended === null) return <span class="ended">… runs</span>;
+  if (ended === null) return <span class="ended">… unfinished</span>;
   if (!is_valid) return <span class="ended bad">✕ {ended}</span>;
   return (
     <span class="ended">

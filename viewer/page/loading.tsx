@@ -16,7 +16,7 @@ export function Loading<T>({
   if (of.state === 'failed')
     return (
       <p role="alert" class="alert">
-        {what} could not be read: <Shown text={of.message} />
+        Could not read {what}: <Shown text={of.message} />
       </p>
     );
   return <>{children(of.value)}</>;

@@ -18,7 +18,7 @@ function parsed(text: string): Token[] | null {
   if (text.split('\n').some((line) => line.length > MAX_LINE)) return null;
   try {
     // A line is a line: boards and logs are texts of messages, too.
-    return lexer(text, { breaks: true });
+    return lexer(text, { gfm: true, breaks: true });
   } catch {
     // Thousands of nested quotes end its stack.
     return null;
@@ -90,13 +90,16 @@ function List({ list }: { list: Tokens.List }): JSX.Element {
 }
 
 function Table({ table }: { table: Tokens.Table }): JSX.Element {
+  const sideOf = (column: number): string => table.align[column] ?? 'left';
   return (
     <div class="wide" tabIndex={0} role="group" aria-label="table">
       <table>
         <thead>
           <tr>
             {table.header.map((cell, index) => (
-              <th key={index}>{inline(cell.tokens)}</th>
+              <th key={index} style={{ textAlign: sideOf(index) }}>
+                {inline(cell.tokens)}
+              </th>
             ))}
           </tr>
         </thead>
@@ -104,7 +107,9 @@ function Table({ table }: { table: Tokens.Table }): JSX.Element {
           {table.rows.map((row, index) => (
             <tr key={index}>
               {row.map((cell, column) => (
-                <td key={column}>{inline(cell.tokens)}</td>
+                <td key={column} style={{ textAlign: sideOf(column) }}>
+                  {inline(cell.tokens)}
+                </td>
               ))}
             </tr>
           ))}

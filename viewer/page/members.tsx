@@ -21,6 +21,9 @@ export function Members({ rollouts }: { rollouts: readonly RolloutDocument[] }):
           <SegmentView key={index} segment={segment} />
         ))}
       </details>
+      <p class="quiet">
+        Grey is what they have in common, and they part at <span class="parts-here">▶</span>.
+      </p>
       <div class="members" tabIndex={0} role="group" aria-label="members side by side">
         {rollouts.map((rollout, index) => (
           <Member key={rollout.id} rollout={rollout} rest={rests[index]} isOneRun={isOneRun} />
@@ -55,7 +58,7 @@ function Member({
             <Ended {...entry} />,
             plural(entry.turns, 'turn'),
             plural(entry.tokens, 'token'),
-            `logprob ${decimal(facts.mean_logprob)}`,
+            `mean logprob ${decimal(facts.mean_logprob)}`,
             ...Object.entries(facts.rewards).map(([name, value]) => `${name} ${decimal(value)}`),
             ...facts.replicas,
           ]}

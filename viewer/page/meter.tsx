@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { decimal } from './words.js';
+import { aligned } from './words.js';
 
 /** How far from 0 the bar of a table's longest meter reaches. */
 export const largest = (values: readonly (number | null)[]): number =>
@@ -19,6 +19,6 @@ export const Metered = ({ value, full }: { value: number | null; full: number })
         />
       </svg>
     )}
-    <span class="amount">{decimal(value)}</span>
+    <span class="amount">{aligned(value)}</span>
   </span>
 );

@@ -40,6 +40,7 @@ export function Overview({
         </Figure>
         <Figure name="mean reward">{decimal(sum.mean_reward)}</Figure>
         <Figure name="ended">
+          {ends.length === 0 && '–'}
           {ends.map(({ name, count }) => (
             <span key={name} class="part">
               {name} {whole(count)}
@@ -49,7 +50,7 @@ export function Overview({
         <Figure name="mean tokens">{whole(sum.mean_tokens)}</Figure>
         <Figure name="truncated">{percent(sum.truncated)}</Figure>
         <Figure name="faults">{whole(sum.faults)}</Figure>
-        <Figure name="longest wall">
+        <Figure name="longest wall time">
           {seconds(walls.length === 0 ? null : walls.reduce((a, b) => Math.max(a, b)))}
         </Figure>
         <Figure name="began">{time(run.created_at)}</Figure>
@@ -71,7 +72,7 @@ export function Overview({
       <Charts {...{ run: run.id, rows, options }}>
         <Steps {...{ run: run.id, steps: run.closed_steps, options }} />
       </Charts>
-      <Breakdowns {...{ run: run.id, rows, options }} />
+      {rows.length > 0 && <Breakdowns {...{ run: run.id, rows, options }} />}
     </section>
   );
 }

@@ -28,7 +28,8 @@ export function partingOf(members: readonly (readonly Placed[])[]): Parting {
     common: first.slice(0, shared),
     rests: members.map((segments) => {
       const { place = 'end', text = '' } = segments[shared] ?? {};
-      const before = text.slice(Math.max(0, offset - LEAD), offset);
+      const from = Math.max(0, offset - LEAD);
+      const before = `${from > 0 ? '…' : ''}${text.slice(from, offset)}`;
       return { place, before, rest: text.slice(offset), others: segments.slice(shared + 1) };
     }),
   };

@@ -63,8 +63,10 @@ function Run({
       <Reading {...{ run, entries, facts }} />
       <Overview {...{ run, rows: chosen.rows, all: rows, options }} />
       <CompareRun source={source} run={run.id} />
-      <h2 id="rollouts">{plural(list.length, 'rollout')}</h2>
-      <RolloutList {...{ run: run.id, rows: list, options }} />
+      <h2 id="rollouts">
+        {run.begun === 0 ? 'No rollout has begun' : plural(list.length, 'rollout')}
+      </h2>
+      {list.length > 0 && <RolloutList {...{ run: run.id, rows: list, options }} />}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { useLoaded } from './hooks.js';
 import { Loading } from './loading.js';
 import type { Source } from './source.js';
 import { Shown } from './text.js';
-import { decimal, time, whole } from './words.js';
+import { aligned, plural, time, whole } from './words.js';
 
 export function RunsView({ source }: { source: Source }): JSX.Element {
   const runs = useLoaded('runs', () => source.runs());
@@ -18,11 +18,16 @@ export function RunsView({ source }: { source: Source }): JSX.Element {
             <p>The store has no batch and no stream.</p>
           ) : (
             <div class="wide" tabIndex={0} role="group" aria-label="batches and streams">
-              <table class="list">
+              <table class="list runs">
                 <thead>
                   <tr>
-                    {['Run', 'Kind', 'Began', 'State', 'Rollouts', 'Mean reward'].map((name) => (
+                    {['Run', 'Kind', 'Began', 'State'].map((name) => (
                       <th key={name} scope="col">
+                        {name}
+                      </th>
+                    ))}
+                    {['Rollouts', 'Mean reward'].map((name) => (
+                      <th key={name} scope="col" class="number">
                         {name}
                       </th>
                     ))}
@@ -54,13 +59,14 @@ function Line({ run }: { run: RunEntry }): JSX.Element {
       <td>{kind}</td>
       <td>{time(created_at)}</td>
       <td>
-        {is_closed ? 'closed' : steps === null ? 'runs' : `runs, ${whole(steps)} steps closed`}
+        {is_closed ? 'closed' : 'running'}
+        {steps !== null && `, ${plural(steps, 'step')} closed`}
       </td>
       <td class="number">
         {whole(completed)}
         {requested !== null && ` of ${whole(requested)}`}
       </td>
-      <td class="number">{decimal(mean_reward)}</td>
+      <td class="number">{aligned(mean_reward)}</td>
     </tr>
   );
 }

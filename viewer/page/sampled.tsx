@@ -36,7 +36,7 @@ function Block({
 }): JSX.Element {
   return useMemo(
     () => (
-      <div class="block">
+      <div class={tokens.pieces.length > BLOCK ? 'block' : ''}>
         {stretchesOf(tokens, { from, to: from + BLOCK, marked }).map(
           ({ text, seam, isMarked }, index) => (
             <span key={index} class={isMarked ? 'marked' : ''}>

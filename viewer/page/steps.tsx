@@ -3,7 +3,7 @@ import type { StepEntry } from '../documents.js';
 import { hrefOf } from './address.js';
 import { Frame, scales } from './charts.js';
 import { withCondition } from './rows.js';
-import { decimal, plural } from './words.js';
+import { decimal, plural, tick } from './words.js';
 
 /** Of a stream: the mean reward of each closed step, which leads to its rollouts. */
 export function Steps({
@@ -28,8 +28,8 @@ export function Steps({
     <Frame
       title="Reward over steps"
       summary={`${plural(points.length, 'step')}, last ${decimal(last.reward)}`}
-      x={[String(first.step), String(last.step)]}
-      y={ends.y.map(decimal) as [string, string]}
+      x={[`step ${first.step}`, `step ${last.step}`]}
+      y={ends.y.map(tick) as [string, string]}
     >
       <polyline
         class="line"

@@ -182,7 +182,7 @@ function Readout({ tokens, token }: { tokens: Tokens; token: number }): JSX.Elem
       )}
       {top.length > 0 && (
         <div>
-          <dt>likeliest</dt>
+          <dt>likeliest ids: probability</dt>
           <dd>
             {top.map(([id, logprob]) => (
               <span key={id} class={id === tokens.ids[token] ? 'part chosen' : 'part'}>

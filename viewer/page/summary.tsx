@@ -5,6 +5,9 @@ import { Ended } from './list.js';
 import { Shown } from './text.js';
 import { decimal, seconds, whole } from './words.js';
 
+/** Parts of a reward that are seen at once. */
+const FEW = 12;
+
 /** How a rollout came out. */
 export function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element {
   const { entry, facts, model, scores, forked_from, settings } = rollout;
@@ -16,7 +19,7 @@ export function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element 
     ],
     ['turns', whole(entry.turns)],
     ['tokens', whole(entry.tokens)],
-    ['wall', seconds(entry.wall_s)],
+    ['wall time', seconds(entry.wall_s)],
     ['mean logprob', decimal(facts.mean_logprob)],
     ['replicas', <Shown text={facts.replicas.join(', ')} />],
     ['versions', <Shown text={facts.versions.map((one) => one ?? 'none').join(', ')} />],
@@ -44,7 +47,11 @@ export function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element 
           Forked from <Shown text={forked_from.rollout_id} /> at <Shown text={forked_from.at} />
         </p>
       )}
-      <Fields title="Parts of the reward" fields={facts.rewards} />
+      <Fields
+        title="Parts of the reward"
+        fields={facts.rewards}
+        isOpen={Object.keys(facts.rewards).length <= FEW}
+      />
       <Scores scores={scores} />
       <Fields title="Settings" fields={settings} />
     </section>

@@ -123,7 +123,7 @@ export function histogram(values: readonly number[], most = 20): Bin[] {
 }
 
 /** 1, 2 or 5, times a power of ten. */
-function roundAbove(width: number): number {
+export function roundAbove(width: number): number {
   const power = 10 ** Math.floor(Math.log10(width));
   return edge(([1, 2, 5, 10].find((times) => times * power >= width) ?? 10) * power);
 }

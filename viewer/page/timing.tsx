@@ -1,31 +1,51 @@
 import type { JSX } from 'preact';
+import { useRef } from 'preact/hooks';
 import type { Happening, RolloutDocument } from '../documents.js';
+import { useBox } from './hooks.js';
 import type { Span } from './lanes.js';
 import { lanesOf } from './lanes.js';
+import { roundAbove } from './sums.js';
 import { Shown } from './text.js';
 import { plural, seconds } from './words.js';
 
-const WIDTH = 600;
-const LANE = 14;
-const LABEL = 36;
+/** In pixels: the drawing is as wide as its box, so that its letters are as large as others. */
+const LEAST = 280;
+const MOST = 960;
+const LANE = 18;
+const LABEL = 56;
 const HEAD = 20;
+const FOOT = 18;
+/** Marks of the time axis, at most. */
+const TICKS = 4;
 
 /** What took the time: a lane for each turn, and one for what went wrong. */
 export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
   const { lanes, seconds: total } = lanesOf(rollout);
-  const x = (at: number): number => LABEL + (at / Math.max(total, 1e-9)) * (WIDTH - LABEL - 4);
+  const box = useRef<HTMLDivElement>(null);
+  const width = Math.min(MOST, Math.max(LEAST, useBox(box).width));
+  const x = (at: number): number => LABEL + (at / Math.max(total, 1e-9)) * (width - LABEL - 12);
   const zero = rollout.entry.started_at ?? 0;
-  const height = HEAD + lanes.length * LANE + 4;
+  const foot = HEAD + lanes.length * LANE;
+  const name = rollout.calls.some(({ life }) => life !== null) ? 'call' : 'turn';
   return (
     <section aria-labelledby="timing-title">
       <h2 id="timing-title">Time</h2>
-      <div class="scroll" tabIndex={0} role="group" aria-label="waterfall">
+      <div class="scroll" ref={box} tabIndex={0} role="group" aria-label="waterfall">
         <svg
           class="waterfall"
-          viewBox={`0 0 ${WIDTH} ${height}`}
+          width={width}
+          height={foot + FOOT}
           role="img"
-          aria-label={`${plural(lanes.length, 'turn')} in ${seconds(total)}`}
+          aria-label={`${plural(lanes.length, name)} in ${seconds(total)}`}
         >
+          {ticksTo(total).map((at) => (
+            <g key={at}>
+              <path class="tick" d={`M${x(at)} ${HEAD}V${foot + 3}`} />
+              <text x={x(at)} y={foot + 14} text-anchor="middle">
+                {seconds(at)}
+              </text>
+            </g>
+          ))}
           {rollout.happenings.map((one, index) => (
             <text
               key={index}
@@ -40,8 +60,8 @@ export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
           ))}
           {lanes.map(({ number, spans }, index) => (
             <g key={number} transform={`translate(0 ${HEAD + index * LANE})`}>
-              <text x={LABEL - 6} y={LANE - 4} text-anchor="end">
-                {number}
+              <text x={LABEL - 8} y={LANE - 6} text-anchor="end">
+                {name} {number}
               </text>
               {spans.map((span) => (
                 <rect
@@ -68,6 +88,11 @@ export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
         <li>
           <span class="swatch step" /> the environment steps (middle)
         </li>
+        {[...new Set(rollout.happenings.map(({ kind }) => kind))].map((kind) => (
+          <li key={kind}>
+            {SIGNS[kind]} {MEANINGS[kind]}
+          </li>
+        ))}
         <li>{seconds(total)} in all</li>
       </ul>
       <Happenings happenings={rollout.happenings} zero={zero} />
@@ -75,11 +100,18 @@ export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
   );
 }
 
+/** Round times from 0 on. */
+function ticksTo(total: number): number[] {
+  if (total <= 0) return [0];
+  const step = roundAbove(total / TICKS);
+  return Array.from({ length: Math.floor(total / step) + 1 }, (_, index) => index * step);
+}
+
 /** Heights tell spans apart without colour. */
 const BAR: Record<Span['kind'], { y: number; height: number }> = {
-  queue: { y: 8, height: 3 },
-  generate: { y: 1, height: 11 },
-  step: { y: 4, height: 6 },
+  queue: { y: 9, height: 4 },
+  generate: { y: 2, height: 14 },
+  step: { y: 5, height: 8 },
 };
 
 const SIGNS: Record<Happening['kind'], string> = {
@@ -87,6 +119,13 @@ const SIGNS: Record<Happening['kind'], string> = {
   fault: '✕',
   over: '†',
   end: '■',
+};
+
+const MEANINGS: Record<Happening['kind'], string> = {
+  attempt: 'an attempt begins',
+  fault: 'a fault',
+  over: 'a program’s life is over',
+  end: 'the end',
 };
 
 /** In a list: faults, attempts, deaths and the end. */

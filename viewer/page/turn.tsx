@@ -182,8 +182,6 @@ export function ObservationView({
             <Shown text={name} /> {decimal(value)}
           </span>
         ))}
-        {terminated && <span class="flag">■ terminated</span>}
-        {truncated && <span class="flag">✂ truncated</span>}
         {answer !== null && (
           <span class="part">
             took as the answer:{' '}
@@ -192,6 +190,8 @@ export function ObservationView({
             </code>
           </span>
         )}
+        {terminated && <span class="flag">■ terminated</span>}
+        {truncated && <span class="flag">✂ truncated</span>}
       </p>
       {message !== null && !isEmpty(message) && <MessageView message={message} isRaw={isRaw} />}
     </div>
