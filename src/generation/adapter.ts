@@ -17,8 +17,8 @@ export interface Remedies {
   tested: readonly string[];
   /** When it has no routes that change its weights. */
   no_control: string;
-  /** What it has to be started with for each thing that it can do beside sampling. */
-  flags: Readonly<Record<'adapters' | 'sent' | 'sleep' | 'images', string>>;
+  /** What it has to be started with for each thing that it can do beside sampling. `routes`: those that change weights. */
+  flags: Readonly<Record<'routes' | 'adapters' | 'places' | 'sent' | 'sleep' | 'images', string>>;
 }
 
 export interface ServiceOptions extends HttpOptions {

@@ -1,3 +1,4 @@
+import type { Remedies } from './adapter.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { CacheRule, PauseMode, Weights } from '../model/policy/orders.js';
 import type { EngineIdentity } from '../model/policy/record.js';
@@ -11,6 +12,8 @@ import type { SleepLevel } from '../model/workflow-safe/policy.js';
 export interface WeightControl {
   /** The base URL, as in records, journals and rows. */
   readonly replica: string;
+  /** What people are told about an engine of its kind. */
+  readonly remedies: Remedies;
   /** Where its weights are changed. */
   readonly control_url: string;
   /**

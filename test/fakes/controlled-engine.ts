@@ -3,8 +3,12 @@ import type { FaultType } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { EngineIdentity } from '../../src/model/policy/record.js';
 import type { EngineSettings, WeightControl } from '../../src/generation/weight-control.js';
+import { REMEDIES } from '../../src/generation/vllm/control.js';
 
-export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'control_url' | 'close'>;
+export type ControlCall = Exclude<
+  keyof WeightControl,
+  'replica' | 'remedies' | 'control_url' | 'close'
+>;
 
 /** An engine as its control sees it, with a hook before each call. */
 export interface ControlledEngine extends WeightControl {
@@ -46,6 +50,7 @@ export function controlledEngine(replica: string): ControlledEngine {
   };
   const engine: ControlledEngine = {
     replica,
+    remedies: REMEDIES,
     identity: { model: 'm', max_model_len: 100, tokenizer: 't', logprobs_mode: null },
     mode: 'processed',
     started: { backend: null, cache_dtype: null, sleep_levels: null, adapter_places: null },

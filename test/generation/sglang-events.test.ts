@@ -4,11 +4,7 @@ import fc from 'fast-check';
 import { Miscount } from '../../src/generation/generation-service.js';
 import { createEventReader } from '../../src/generation/sglang/answer-events.js';
 import type { StreamState } from '../../src/generation/wire/stream-assembler.js';
-import {
-  assembleKnown,
-  isCounted,
-  startStream,
-} from '../../src/generation/wire/stream-assembler.js';
+import { assemble, isCounted, startStream } from '../../src/generation/wire/stream-assembler.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Event } from './fake-sglang.js';
 import { PLAIN, recorded, tokensIn } from './fake-sglang.js';
@@ -24,7 +20,7 @@ describe('events that are repeated, lost or late', () => {
     const waiting: number[] = [];
     try {
       for (const event of events) {
-        const step = assembleKnown(state, read(event));
+        const step = assemble(state, read(event));
         ({ state } = step);
         waiting.push(...(step.delta?.token_ids ?? []));
         if (isCounted(state)) ids.push(...waiting.splice(0));

@@ -1,3 +1,4 @@
+import type { Remedies } from '../../generation/adapter.js';
 import type { Bound, EngineSettings, WeightControl } from '../../generation/weight-control.js';
 import { Fault, isStoreFault, isUnavailable } from '../../model/faults.js';
 import type { CacheRule, Weights } from '../../model/policy/orders.js';
@@ -89,17 +90,20 @@ export async function askSome<T>(...given: Parameters<typeof askAll<T>>): Promis
   throw refused(`no replica answers: ${textOfFaults(textsOf(asked.away))}`);
 }
 
-const REMEDIES = {
-  checkpoint: 'vLLM has them with VLLM_SERVER_DEV_MODE=1, SGLang in newer versions',
-  lora: 'vLLM has them with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, SGLang in newer versions',
-} as const;
+/** What an engine has to be started with. */
+export const remedyOf = (
+  { remedies: { name, flags } }: Pick<WeightControl, 'remedies'>,
+  what: keyof Remedies['flags'],
+): string => `${name}: ${flags[what]}`;
 
 /** What a server must have been started with, so that weights of a kind can be brought to it. */
 export function checkRoutes(
-  url: string,
+  control: WeightControl,
   { lacks, kind = 'checkpoint' }: { lacks: readonly string[]; kind?: Weights['kind'] },
 ): void {
-  if (lacks.length > 0) throw refused(`${url} lacks ${lacks.join(', ')} (${REMEDIES[kind]})`);
+  if (lacks.length === 0) return;
+  const remedy = remedyOf(control, kind === 'lora' ? 'adapters' : 'routes');
+  throw refused(`${control.replica} lacks ${lacks.join(', ')} (${remedy})`);
 }
 
 /**
@@ -107,13 +111,13 @@ export function checkRoutes(
  * folders that may be gone. One that does not say how many it has is not refused.
  */
 export function checkPlaces(
-  url: string,
+  control: WeightControl,
   { keep_adapters, places }: { keep_adapters: number; places: EngineSettings['adapter_places'] },
 ): void {
   const needed = keep_adapters + 1;
   if (places !== null && places < needed)
     throw refused(
-      `${url} has too few places for adapters (vLLM: --max-loras; SGLang: --enable-lora, --max-loaded-loras): expected at least ${needed}, for keep_adapters ${keep_adapters} and the next one, got ${places}`,
+      `${control.replica} has too few places for adapters (${remedyOf(control, 'places')}): expected at least ${needed}, for keep_adapters ${keep_adapters} and the next one, got ${places}`,
     );
 }
 

@@ -39,6 +39,7 @@ import {
   checkRoutes,
   faultsOf,
   QUESTION_MS,
+  remedyOf,
   textsOf,
 } from './ask.js';
 import { checkLabel, cutHalfLoaded } from './engine.js';
@@ -200,7 +201,7 @@ async function askEngine(
   const entry = record?.replicas[url];
   const sleep = sleptOf(record, url) === null ? null : 'ours';
   const { lacks, tells_label } = await control.examine({ cache: begin.cache, sleep }, bound);
-  checkRoutes(url, { lacks: tells_label ? lacks : [...lacks, '/weight_info'] });
+  checkRoutes(control, { lacks: tells_label ? lacks : [...lacks, '/weight_info'] });
   const [label, { backend, cache_dtype }, world_size] = await Promise.all([
     control.asOne({ starts: true }, bound),
     control.settings(bound),
@@ -209,7 +210,7 @@ async function askEngine(
   const hasNone = backend === 'none';
   if (hasNone && begin.code === 'ours')
     throw refused(
-      `${url} was started without a transfer of weights (vLLM: --weight-transfer-config; SGLang takes them from code: "trainer")`,
+      `${url} was started without a transfer of weights (${remedyOf(control, 'sent')}), which code: "trainer" does not need`,
     );
   checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.

@@ -57,11 +57,11 @@ async function examineRoutes(
   const lora = loraOf(record, record.target);
   for (const kind of ['checkpoint', ...(lora === null ? [] : ['lora' as const])] as const) {
     const { lacks } = await control.examine({ cache: 'reset', weights: { kind } }, bound);
-    checkRoutes(control.replica, { lacks, kind });
+    checkRoutes(control, { lacks, kind });
   }
   if (lora === null) return;
   const { adapter_places: places } = await control.settings(bound);
-  checkPlaces(control.replica, { ...lora, places });
+  checkPlaces(control, { ...lora, places });
 }
 
 /** null: there are no others. Nothing is compared with one that cannot be asked. */

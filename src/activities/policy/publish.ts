@@ -100,10 +100,10 @@ async function examine(
     const { replica } = control;
     await control.asOne({ starts: true }, bound);
     const { lacks, tells_label } = await control.examine(publish, bound);
-    checkRoutes(replica, { lacks, kind });
+    checkRoutes(control, { lacks, kind });
     if (kind === 'lora') {
       const { adapter_places: places } = await control.settings(bound);
-      checkPlaces(replica, { ...publish, places });
+      checkPlaces(control, { ...publish, places });
     } else if (publish.cache === 'keep')
       checkCache(replica, { ...publish, ...(await control.settings(bound)) });
     return tells_label;

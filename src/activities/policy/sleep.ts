@@ -29,7 +29,7 @@ import { viewOf } from '../../model/policy/view.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { isKept, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
-import { askSome, checkRoutes, faultsOf, QUESTION_MS, textsOf } from './ask.js';
+import { askSome, checkRoutes, faultsOf, QUESTION_MS, remedyOf, textsOf } from './ask.js';
 import { labelBack } from './engine.js';
 import type { Order, Ordering } from './policy-service.js';
 import { bringingOf, check, inputOf, knownControl, refused, repairing } from './policy-service.js';
@@ -101,14 +101,14 @@ async function sleepOf(
   const entry = record?.replicas[url];
   const sleep = sleptOf(record, url) === null ? 'able' : 'ours';
   const { lacks } = await control.examine({ cache: 'reset', sleep }, bound);
-  checkRoutes(url, { lacks });
+  checkRoutes(control, { lacks });
   const [label, { sleep_levels }] = await Promise.all([
     control.said(bound),
     control.settings(bound),
   ]);
   if (sleep_levels?.includes(level) === false)
     throw refused(
-      `${url} was started without a way to sleep at level ${level} (vLLM: --enable-sleep-mode; SGLang: --enable-memory-saver, for level 1 also --enable-weights-cpu-backup)`,
+      `${url} was started without a way to sleep at level ${level} (${remedyOf(control, 'sleep')})`,
     );
   // Nothing that computes reaches an engine whose weights are not known to be whole.
   const before =

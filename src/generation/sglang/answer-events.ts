@@ -3,7 +3,6 @@ import { problemsOf } from '../../model/problems.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { WeightLabel } from '../wire/ask.js';
-import type { KnownTokens } from '../wire/stream-assembler.js';
 import type { CallSite } from '../wire/wire-faults.js';
 import { ErrorEvent, protocolFault } from '../wire/wire-faults.js';
 import { isFiltered } from './limits.js';
@@ -38,12 +37,13 @@ type Meta = z.infer<typeof Event>['meta_info'];
 
 /**
  * Reads the events of one answer. Each has all tokens so far, or only its own (`--incremental-streaming-output`): an
- * event with as many ids as it counts has all. Where they stand is checked by the count, as on other wires.
+ * event with as many ids as it counts has all. Where they stand is checked by the count, as on other wires, whose shape
+ * the events get.
  */
 export function createEventReader(
   request: GenerationRequest,
   site: CallSite,
-): (event: unknown) => KnownTokens {
+): (event: unknown) => object {
   let count = 0;
   let last: number | undefined;
   return (event) => {
@@ -58,14 +58,10 @@ export function createEventReader(
     const token_ids = output_ids.slice(from);
     count += token_ids.length;
     last = token_ids.at(-1) ?? last;
-    return {
-      text: '',
-      token_ids,
-      ...scoresOf(meta_info, { from, token_ids, request, site }),
-      ...finish,
-      weight_versions: meta_info.weight_versions ?? null,
-      usage: { prompt_tokens, completion_tokens },
-    };
+    const logprobs = scoresOf(meta_info, { from, token_ids, request, site });
+    const { weight_versions } = meta_info;
+    const choice = { index: 0, text: '', token_ids, logprobs, ...finish, weight_versions };
+    return { choices: [choice], usage: { prompt_tokens, completion_tokens } };
   };
 }
 
@@ -80,10 +76,7 @@ function parsed(event: unknown, site: CallSite): z.infer<typeof Event> {
  * An error may come as the end of a stream, with an id that is no token. No stop string is sent, so a matched text is
  * an error, too: `NaN happened`, behind an id that the model has not sampled.
  */
-function finishIn(
-  { finish_reason }: Meta,
-  { stop_token_ids }: GenerationRequest,
-): Pick<KnownTokens, 'finish_reason' | 'stop_reason'> {
+function finishIn({ finish_reason }: Meta, { stop_token_ids }: GenerationRequest) {
   if (finish_reason == null) return {};
   const { type, matched, message, status_code: code } = finish_reason;
   if (type === 'abort' && code != null) throw new ErrorEvent({ error: { message, code } });
@@ -102,8 +95,8 @@ function scoresOf(
     request,
     site,
   }: { from: number; token_ids: readonly number[]; request: GenerationRequest; site: CallSite },
-): Pick<KnownTokens, 'logprobs' | 'top_logprobs'> {
-  if (!request.logprobs) return { logprobs: null };
+) {
+  if (!request.logprobs) return null;
   const scored = output_token_logprobs?.slice(from) ?? [];
   const other = scored.findIndex(([, id], i) => id !== token_ids[i]);
   if (other !== -1) {
@@ -111,7 +104,7 @@ function scoresOf(
     throw protocolFault(what, site);
   }
   return {
-    logprobs: isFiltered(request)
+    token_logprobs: isFiltered(request)
       ? (output_token_sampling_logprobs?.slice(from) ?? [])
       : scored.map(([logprob]) => logprob),
     top_logprobs: (output_top_logprobs ?? [])

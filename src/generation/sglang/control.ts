@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import type { ControlOptions } from '../adapter.js';
+import type { ControlOptions, Remedies } from '../adapter.js';
 import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
 import { connect } from '../control/connections.js';
 import { identityOf, theOne } from '../control/identify.js';
@@ -26,6 +26,20 @@ const NEEDED = [
 ];
 const ADAPTER_ROUTES = ['/load_lora_adapter', '/unload_lora_adapter'];
 
+export const REMEDIES: Remedies = {
+  name: 'SGLang',
+  tested: ['0.5.23'],
+  no_control: 'its --admin-api-key in control.api_key_env',
+  flags: {
+    routes: 'a newer version',
+    adapters: '--enable-lora',
+    places: '--enable-lora, --max-loaded-loras',
+    sent: 'by its own code alone',
+    sleep: '--enable-memory-saver, for level 1 also --enable-weights-cpu-backup',
+    images: 'kind vllm',
+  },
+};
+
 export function createSglangControl(options: ControlOptions): WeightControl {
   const { replica } = options;
   const { engine, control, anew, http, close } = connect(options);
@@ -50,6 +64,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
   };
   return {
     replica,
+    remedies: REMEDIES,
     control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
     ...identityCalls({ replica, engine, anew: anew.engine }),
     settings: async (bound) => settingsIn(await started(bound)),

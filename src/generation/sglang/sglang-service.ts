@@ -145,11 +145,11 @@ function opener({
     const read = createEventReader(request, { replica, call: `completion ${request_id}` });
     const repeats = !settings.incremental_streaming_output;
     const bounds = boundsOf(request, { max_answer_bytes, repeats });
-    return ({ tokens }) =>
+    return (take) =>
       readAnswer(body, {
         bounds,
         take: (event) => {
-          tokens(read(event));
+          take(read(event));
         },
       });
   };

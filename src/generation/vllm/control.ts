@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
-import type { ControlOptions } from '../adapter.js';
+import type { ControlOptions, Remedies } from '../adapter.js';
 import type { Asked } from '../control/connections.js';
 import { connect } from '../control/connections.js';
 import type { Bound, WeightControl } from '../weight-control.js';
@@ -28,6 +28,20 @@ const SLEEP_ROUTES = ['/sleep', '/wake_up'] as const;
 const LOAD_ADAPTER = '/v1/load_lora_adapter';
 const UNLOAD_ADAPTER = '/v1/unload_lora_adapter';
 
+export const REMEDIES: Remedies = {
+  name: 'vLLM',
+  tested: ['0.32.0', '0.33.0'],
+  no_control: 'VLLM_SERVER_DEV_MODE=1 where it is served',
+  flags: {
+    routes: 'VLLM_SERVER_DEV_MODE=1',
+    adapters: '--enable-lora, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True',
+    places: '--max-loras',
+    sent: '--weight-transfer-config',
+    sleep: '--enable-sleep-mode',
+    images: '--enable-scale-out',
+  },
+};
+
 export function createVllmControl(options: ControlOptions): WeightControl {
   const { replica } = options;
   const connections = connect(options);
@@ -41,6 +55,7 @@ export function createVllmControl(options: ControlOptions): WeightControl {
   };
   return {
     replica,
+    remedies: REMEDIES,
     control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
     identify: async ({ model }, bound) => {
       await asOne(anew, { starts: true, ...bound });

@@ -3,7 +3,7 @@ import type { ServiceOptions } from '../adapter.js';
 import { CALL_TIMEOUT_MS } from '../adapter.js';
 import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationRequest, GenerationService } from '../generation-service.js';
-import { boundsOf } from '../wire/answer-stream.js';
+import { boundsOf, readAnswer } from '../wire/answer-stream.js';
 import { createAsk } from '../wire/ask.js';
 import type { OpenStream } from '../wire/generate.js';
 import { createGenerate } from '../wire/generate.js';
@@ -12,9 +12,7 @@ import { createCalls, createStreams, serverRoot } from '../wire/http.js';
 import { renamedBy } from '../wire/tokenizer.js';
 import { StreamRefused } from '../wire/wire-faults.js';
 import { completionBody } from './completion-body.js';
-import { readCompletion } from './completion-stream.js';
-import { generateBody } from './generate-wire.js';
-import type { WireName } from './known-events.js';
+import { asCompletionChunk, generateBody } from './generate-wire.js';
 import { createPictures, type VllmPictures } from './pictures.js';
 import { createServerCalls } from './server-calls.js';
 
@@ -89,34 +87,38 @@ function createWire({
   const path = `${serverRoot(base_url)}/inference/v1/generate`;
   const opened = async (
     request: GenerationRequest,
-    how: { wire: WireName; path: string; body: Record<string, unknown>; signal: AbortSignal },
+    how: { path: string; body: Record<string, unknown>; signal: AbortSignal },
   ): ReturnType<OpenStream> => {
-    const { request_id, session_id, top_logprobs } = request;
+    const { request_id, session_id } = request;
     const body = await open(how.path, { ...how, request_id, session_id });
     const bounds = boundsOf(request, { max_answer_bytes });
-    return (arrivals) =>
-      readCompletion(body, { wire: how.wire, bounds, tops: top_logprobs > 0, arrivals });
+    return (take) => readAnswer(body, { bounds, take });
   };
   const completion: OpenStream = (request, signal) =>
-    opened(request, {
-      wire: 'completions',
-      path: '/completions',
-      body: completionBody(request),
-      signal,
-    });
+    opened(request, { path: '/completions', body: completionBody(request), signal });
+  const generated = async (
+    request: GenerationRequest,
+    { signal, placeholder }: { signal: AbortSignal; placeholder?: readonly number[] },
+  ): ReturnType<OpenStream> => {
+    const read = await opened(request, { path, body: generateBody(request, placeholder), signal });
+    return (take) =>
+      read((event) => {
+        take(asCompletionChunk(event));
+      });
+  };
   let generates = wire === 'generate';
   return {
     tells_text: ({ pictures = [] } = {}) => !generates && pictures.length === 0,
     open: async (request, signal) => {
-      const generate = { wire: 'generate', path, signal } as const;
       // Completions take no pictures.
-      if ((request.pictures?.length ?? 0) > 0) {
-        const body = generateBody(request, await placeholder(request.model, signal));
-        return await opened(request, { ...generate, body });
-      }
+      if ((request.pictures?.length ?? 0) > 0)
+        return await generated(request, {
+          signal,
+          placeholder: await placeholder(request.model, signal),
+        });
       if (!generates) return await completion(request, signal);
       try {
-        return await opened(request, { ...generate, body: generateBody(request) });
+        return await generated(request, { signal });
       } catch (error) {
         const status = error instanceof StreamRefused ? error.reply.status : null;
         if (status !== 403 && status !== 404) throw error;

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { EventReading, StreamBounds } from '../../platform/http/event-stream.js';
+import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { dataOf, readEvents } from '../../platform/http/event-stream.js';
 import type { Passage } from '../../platform/http/skipped.js';
 import type { GenerationRequest } from '../generation-service.js';
@@ -38,21 +38,14 @@ const UNASKED: readonly Passage[] = [
 /** Reads the stream of one answer. Rejects with an error that came as an event, or with what broke the stream. */
 export function readAnswer(
   body: Readable,
-  {
-    bounds,
-    take,
-    takeKnown,
-  }: { bounds: StreamBounds; take: (event: unknown) => void } & Pick<EventReading, 'takeKnown'>,
+  { bounds, take }: { bounds: StreamBounds; take: (event: unknown) => void },
 ): Promise<void> {
-  let isDone = false;
   return readEvents(body, {
     ...bounds,
     without: UNASKED,
-    ...(takeKnown && { takeKnown }),
     take: (event) => {
       const data = dataOf(event);
-      isDone ||= data?.startsWith('[DONE]') ?? false;
-      if (data === null || isDone) return;
+      if (data === null || data.startsWith('[DONE]')) return;
       const parsed: unknown = JSON.parse(data);
       if (isErrorEvent(parsed)) throw new ErrorEvent(parsed);
       take(parsed);

@@ -6,22 +6,16 @@ import type {
 } from '../generation-service.js';
 import { addTo } from '../generation-service.js';
 import { withController } from '../../platform/waits/abort.js';
-import type { Arrivals, SentRequest, StreamState } from './stream-assembler.js';
-import {
-  assemble,
-  assembleKnown,
-  finishStream,
-  isCounted,
-  startStream,
-} from './stream-assembler.js';
+import type { SentRequest, StreamState } from './stream-assembler.js';
+import { assemble, finishStream, isCounted, startStream } from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
 import { mayBeTooLong, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
 
-/** Opens an answer's stream; what comes of it hands over its events until the end, and must be called. */
+/** Opens an answer's stream; what comes of it hands over its events as `assemble` takes them, and must be called. */
 export type OpenStream = (
   request: GenerationRequest,
   signal: AbortSignal,
-) => Promise<(arrivals: Arrivals) => Promise<void>>;
+) => Promise<(take: (chunk: unknown) => void) => Promise<void>>;
 
 /** As the server says it now; null if it does not. Throws `GenerationUnavailable`, or the signal's reason. */
 export type ContextOf = (model: string, signal: AbortSignal) => Promise<Context | null>;
@@ -145,10 +139,10 @@ async function send(
   let waiting = null as Delta | null;
   /** Not the wire's. */
   let thrown = null as { error: unknown } | null;
-  const take = <T>(assembled: Assembled<T>, event: T): void => {
+  const take = (chunk: unknown): void => {
     hasBegun = true;
     try {
-      const step = assembled(state, event);
+      const step = assemble(state, chunk);
       if (step.state.token_count > state.token_count) {
         first_at ??= performance.now();
         watchdog.arrived();
@@ -169,14 +163,7 @@ async function send(
   };
   try {
     const read = await deps.openStream(request, signal);
-    await read({
-      tokens: (tokens) => {
-        take(assembleKnown, tokens);
-      },
-      chunk: (chunk) => {
-        take(assemble, chunk);
-      },
-    });
+    await read(take);
   } catch (error) {
     if (thrown !== null) throw error;
     if (!hasBegun) return { refused: error };
@@ -195,8 +182,6 @@ async function send(
     generate_s: first_at === null ? 0 : secondsSince(first_at),
   };
 }
-
-type Assembled<T> = (state: StreamState, event: T) => ReturnType<typeof assemble>;
 
 const sentOf = (request: GenerationRequest, site: CallSite): SentRequest => ({
   site,

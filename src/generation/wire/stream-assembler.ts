@@ -18,8 +18,9 @@ const Usage = z.object({
 type Usage = z.infer<typeof Usage>;
 
 /**
- * One event of a `/v1/completions` stream. Unread fields are dropped, because they differ between versions. The prompt
- * echo and the logprobs are only checked to be arrays; later code checks their elements.
+ * One event of a `/v1/completions` stream, into whose shape other wires are converted. Unread fields are dropped, because
+ * they differ between versions. The prompt echo and the logprobs are only checked to be arrays; later code checks their
+ * elements.
  */
 const CompletionChunk = z.object({
   choices: z.array(
@@ -45,29 +46,6 @@ const CompletionChunk = z.object({
   usage: Usage.nullish(),
 });
 type Choice = z.infer<typeof CompletionChunk>['choices'][number];
-
-/** What comes of a stream. What these throw ends the reading. */
-export interface Arrivals {
-  /** An event whose parts have the right types already. */
-  tokens: (tokens: KnownTokens) => void;
-  /** Any other event, parsed, in the shape of completions. */
-  chunk: (chunk: unknown) => void;
-}
-
-/** What an event says. */
-export interface KnownTokens extends Pick<
-  Choice,
-  'finish_reason' | 'stop_reason' | 'weight_versions'
-> {
-  text: string;
-  token_ids: number[];
-  /** null: it has none. */
-  logprobs: readonly unknown[] | null;
-  /** One `{"token_id:<id>": logprob, …}` for each token. */
-  top_logprobs?: readonly unknown[];
-  /** The tokens of prompt and answer, up to this event; null: it does not count. */
-  usage: { prompt_tokens: number; completion_tokens: number } | null;
-}
 
 /** What the stream is checked against. */
 export interface SentRequest {
@@ -134,20 +112,6 @@ function choicesOf(chunk: unknown): number {
   const { choices } = Object(chunk) as { choices?: unknown };
   return Array.isArray(choices) ? choices.length : 0;
 }
-
-/** The same for an event whose parts have the right types already. */
-export const assembleKnown = (
-  state: StreamState,
-  { logprobs, top_logprobs, usage, ...event }: KnownTokens,
-): { state: StreamState; delta: Delta | null } =>
-  takeChoice(state, {
-    choice: {
-      ...event,
-      index: 0,
-      logprobs: logprobs && { token_logprobs: logprobs, top_logprobs },
-    },
-    usage,
-  });
 
 /**
  * Whether the latest count is that of the tokens so far: each of them is where it was sampled. Tokens of events that do

@@ -24,8 +24,6 @@ const NEW_LINE = Buffer.from('\n');
 
 /** Overhead of holding one line or part of a line: an event of many short lines is not cheap. */
 const BYTES_OF_LINE = 128;
-/** Overhead of an event of one line and a blank one. */
-const BYTES_OF_EVENT = 2 * BYTES_OF_LINE;
 
 /** A smaller event has no room for too many lists and objects. */
 const SMALL_BYTES = 2 ** 19;
@@ -37,11 +35,6 @@ const MOST_BEHIND_DONE = 64 * 1024;
 export interface EventReading extends StreamBounds {
   /** Takes an event: its lines without comments, ended by a blank line. It may throw, which ends the reading. */
   take: (event: Buffer) => void;
-  /**
-   * Takes the whole events at the beginning of these bytes that it can read faster, and returns how many bytes they
-   * are. It must not take one that `take` would refuse.
-   */
-  takeKnown?: (bytes: Buffer) => number;
   /** Nobody reads them: they count towards no limit. */
   without?: readonly Passage[];
 }
@@ -53,7 +46,7 @@ export interface EventReading extends StreamBounds {
  */
 export async function readEvents(
   body: Readable,
-  { max_event_bytes, max_bytes, take, takeKnown, without = [] }: EventReading,
+  { max_event_bytes, max_bytes, take, without = [] }: EventReading,
 ): Promise<void> {
   const reader = createEventReader(max_event_bytes);
   const wanted = without.length === 0 ? null : withoutPassages(without);
@@ -61,14 +54,6 @@ export async function readEvents(
   /** Bytes after `[DONE]` to read, so that the connection can be reused. */
   let rest = null as number | null;
   let timer: NodeJS.Timeout | undefined;
-  /** How many bytes at the beginning were known events. */
-  const known = (chunk: Buffer): number => {
-    const isSmall = chunk.length + BYTES_OF_EVENT <= Math.min(max_event_bytes, SMALL_BYTES);
-    if (takeKnown === undefined || !isSmall || !reader.isBetween()) return 0;
-    const end = takeKnown(chunk);
-    if (end > 0) reader.began();
-    return end;
-  };
   const read = (piece: Buffer): void => {
     const chunk = wanted === null ? piece : wanted(piece);
     bytes += chunk.length;
@@ -78,9 +63,7 @@ export async function readEvents(
       return;
     }
     if (bytes > max_bytes) throw tooLarge(`a stream of more than ${max_bytes} bytes`);
-    const from = known(chunk);
-    if (from === chunk.length) return;
-    for (const event of reader.read(from === 0 ? chunk : chunk.subarray(from))) {
+    for (const event of reader.read(chunk)) {
       checkEvent(event);
       take(event);
       if (!DONE.test(event.toString('latin1', 0, 16))) continue;
@@ -162,12 +145,6 @@ function createEventReader(max_event_bytes: number) {
   };
 
   return {
-    /** The next byte begins an event. */
-    isBetween: () => bytes === 0 && !isAfterCr,
-    /** Somebody else has read what came first. */
-    began: () => {
-      isFirst = false;
-    },
     read: function* (chunk: Buffer): Generator<Buffer> {
       let at = isAfterCr && chunk[0] === LF ? 1 : 0;
       isAfterCr = false;
