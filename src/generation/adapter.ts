@@ -1,6 +1,6 @@
 import type { Allowed } from '../platform/http/allowed.js';
 import type { GenerationService } from './generation-service.js';
-import type { WeightControl } from './weight-control.js';
+import type { Remedies, WeightControl } from './weight-control.js';
 import type { HttpOptions } from './wire/http.js';
 
 /** An engine's kind: how it is asked to sample, and how its weights are changed. */
@@ -8,17 +8,6 @@ export interface Adapter {
   service: (options: ServiceOptions) => GenerationService;
   control: (options: ControlOptions) => WeightControl;
   remedies: Remedies;
-}
-
-/** What people are told about an engine of this kind. */
-export interface Remedies {
-  name: string;
-  /** The versions that the tests against real engines have. */
-  tested: readonly string[];
-  /** When it has no routes that change its weights. */
-  no_control: string;
-  /** What it has to be started with for each thing that it can do beside sampling. `routes`: those that change weights. */
-  flags: Readonly<Record<'routes' | 'adapters' | 'places' | 'sent' | 'sleep' | 'images', string>>;
 }
 
 export interface ServiceOptions extends HttpOptions {

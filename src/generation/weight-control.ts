@@ -1,4 +1,3 @@
-import type { Remedies } from './adapter.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { CacheRule, PauseMode, Weights } from '../model/policy/orders.js';
 import type { EngineIdentity } from '../model/policy/record.js';
@@ -102,4 +101,15 @@ export interface Examination {
   lacks: string[];
   /** false: a process that replaces it behind the same URL cannot be detected. */
   tells_label: boolean;
+}
+
+/** What people are told about an engine of this kind. */
+export interface Remedies {
+  name: string;
+  /** The versions that the tests against real engines have. */
+  tested: readonly string[];
+  /** When it has no routes that change its weights. */
+  no_control: string;
+  /** What it has to be started with for each thing that it can do beside sampling. `routes`: those that change weights. */
+  flags: Readonly<Record<'routes' | 'adapters' | 'places' | 'sent' | 'sleep' | 'images', string>>;
 }

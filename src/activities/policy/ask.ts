@@ -1,5 +1,9 @@
-import type { Remedies } from '../../generation/adapter.js';
-import type { Bound, EngineSettings, WeightControl } from '../../generation/weight-control.js';
+import type {
+  Bound,
+  EngineSettings,
+  Remedies,
+  WeightControl,
+} from '../../generation/weight-control.js';
 import { Fault, isStoreFault, isUnavailable } from '../../model/faults.js';
 import type { CacheRule, Weights } from '../../model/policy/orders.js';
 import { textOfFaults } from '../../model/workflow-safe/policy.js';

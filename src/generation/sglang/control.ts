@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import type { ControlOptions, Remedies } from '../adapter.js';
+import type { ControlOptions } from '../adapter.js';
 import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
 import { connect } from '../control/connections.js';
 import { identityOf, theOne } from '../control/identify.js';
-import type { Bound, WeightControl } from '../weight-control.js';
+import type { Bound, Remedies, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { adaptersIn } from '../wire/models.js';
 import type { Marked } from './memory.js';

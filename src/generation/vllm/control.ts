@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
-import type { ControlOptions, Remedies } from '../adapter.js';
+import type { ControlOptions } from '../adapter.js';
 import type { Asked } from '../control/connections.js';
 import { connect } from '../control/connections.js';
-import type { Bound, WeightControl } from '../weight-control.js';
+import type { Bound, Remedies, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { read } from '../wire/ask.js';
 import { adaptersIn } from '../wire/models.js';
