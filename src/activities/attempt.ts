@@ -113,14 +113,25 @@ export function createRunAttempt({
   mayTell = createTelling(),
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
-    const context = takeContext();
+    const context = Context.current();
+    // Nothing asks for it after this. Node.js before 24 follows every promise of a process while one is kept, which takes
+    // time and memory. workers/connect.ts does the same for calls.
+    asyncLocalStorage.disable();
     const { info, cancellationSignal: signal } = context;
     // Every call of an attempt has it, and there may be many at once.
     setMaxListeners(0, signal);
     const before = (info.heartbeatDetails ?? {}) as Partial<HeartbeatDetails>;
+    const {
+      waiting = 0,
+      since = null,
+      holds = false,
+      waits_for = null,
+      checkpoint = null,
+    } = before;
     const unserved = createUnservedClock(before.held_ms ?? 0);
-    if (before.gave_way === true) unserved.count(before.holds === true);
-    const state: State = { ...stateAfter(before), unserved, place: null };
+    if (before.gave_way === true) unserved.count(holds);
+    const told = { waiting, since, holds, ...(before.gave_way && { waits_for }) };
+    const state: State = { told, checkpoint, unserved, place: null };
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
@@ -129,10 +140,10 @@ export function createRunAttempt({
     const beat = (): void => {
       context.heartbeat(detailsOf(state));
     };
-    const reportWaiting = createWaitReporter({ ...state, mayTell }, (waiting) => {
+    const reportWaiting = createWaitReporter({ ...state, mayTell }, (news) => {
       // Beats are rare, and a batch reads it there.
       beat();
-      return signalWaiting(workflow, waiting);
+      return signalWaiting(workflow, news);
     });
     const running: RunningAttempt = { context, workflow, before, state, reportWaiting };
     const leave = slots.enter(info.taskQueue);
@@ -150,16 +161,6 @@ export function createRunAttempt({
   };
 }
 
-/**
- * Nothing asks for the activity's context after this. Node.js before 24 follows every promise of a process while one is
- * kept, which takes time and memory. workers/connect.ts does the same for calls.
- */
-function takeContext(): Context {
-  const context = Context.current();
-  asyncLocalStorage.disable();
-  return context;
-}
-
 interface RunningAttempt {
   context: Context;
   workflow: Pick<Attempt, 'workflow_id' | 'run_id'>;
@@ -175,22 +176,6 @@ interface State {
   unserved: UnservedClock;
   place: (() => Place) | null;
 }
-
-const stateAfter = ({
-  waiting = 0,
-  since = null,
-  checkpoint = null,
-  holds = false,
-  ...before
-}: Partial<HeartbeatDetails>): Pick<State, 'told' | 'checkpoint'> => ({
-  told: {
-    waiting,
-    since,
-    holds,
-    ...(before.gave_way && { waits_for: before.waits_for ?? null }),
-  },
-  checkpoint,
-});
 
 const detailsOf = ({ told, checkpoint, unserved, place }: State): HeartbeatDetails => ({
   ...told,

@@ -6,8 +6,9 @@ import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import type { RunAttempt } from './attempt.js';
+import type { Attempt, RunAttempt } from './attempt.js';
 import type { FailureFacts } from './contract.js';
+import type { AllActivities } from './contract/stream.js';
 import type { LimitsWatch } from './limits/watch-limits.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
@@ -39,7 +40,6 @@ export interface Dependencies {
   /** Changed limits of the rollouts that this process plays. */
   limits: LimitsWatch;
   known: KnownNames;
-  attempt: RunAttempt;
   deployment: Deployment;
   /** Search attributes that the namespace has no room for. */
   unlisted: () => readonly string[];
@@ -57,6 +57,20 @@ export interface Dependencies {
   /** How a workflow ended by itself; null: it did not, or nobody knows it (any more). */
   endOf: (workflowId: string) => Promise<WorkflowEnd | null>;
 }
+
+export interface WorkerDependencies extends Dependencies {
+  attempt: RunAttempt;
+}
+
+export interface Running extends Dependencies {
+  attempt: Attempt;
+}
+
+/** What an attempt of an activity does. */
+export type Body<Name extends keyof AllActivities> = (
+  input: Parameters<AllActivities[Name]>,
+  running: Running,
+) => ReturnType<AllActivities[Name]>;
 
 /** With a result, or with its failure. */
 export type WorkflowEnd = 'completed' | FailureFacts;

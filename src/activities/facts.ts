@@ -3,23 +3,13 @@ import { Fault } from '../model/faults.js';
 import { problemsOf } from '../model/problems.js';
 import type { Facts, Series } from '../trajectories/trajectory-store.js';
 
-/** The facts of one series as values, by number. Methods throw `StoreFault`. */
-export interface FactsOf<T> {
-  /** Returns what the store has: another writer's fact, if that was first. */
-  put: (n: number, value: T) => Promise<T>;
-  find: (n: number) => Promise<T | null>;
-  /** The last fact above number `known`, as in `Facts`. */
-  last: (known: number) => Promise<{ n: number; value: T } | null>;
-  /** The numbers up to this one, in ascending order, as far as they are there. Those before the first were forgotten. */
-  upTo: (last: number) => Promise<number[]>;
-  forget: (numbers: readonly number[]) => Promise<void>;
-}
+export type FactsOf<T> = ReturnType<typeof factsOf<T>>;
 
-/** `name`: what messages call the series. */
+/** The facts of one series as values, by number. Methods throw `StoreFault`. `name`: what messages call the series. */
 export function factsOf<T>(
   series: Series,
   { schema, facts, name = series.join('/') }: { schema: z.ZodType<T>; facts: Facts; name?: string },
-): FactsOf<T> {
+) {
   const parsed = (n: number, text: string): T => {
     const value = JSON.parse(text) as unknown;
     const { data, error } = schema.safeParse(value);
@@ -34,21 +24,24 @@ export function factsOf<T>(
   };
   return {
     find,
-    put: async (n, value) => {
+    /** Returns what the store has: another writer's fact, if that was first. */
+    put: async (n: number, value: T): Promise<T> => {
       if (await facts.put({ series, n, text: `${JSON.stringify(value)}\n` })) return value;
       const existing = await find(n);
       if (existing !== null) return existing;
       throw new Fault({ type: 'StoreFault', message: `${name} ${n} is gone` });
     },
-    last: async (known) => {
+    /** The last fact above number `known`, as in `Facts`. */
+    last: async (known: number) => {
       const fact = await facts.last(series, known);
       return fact === null ? null : { n: fact.n, value: parsed(fact.n, fact.text) };
     },
-    upTo: async (last) => {
+    /** The numbers up to this one, in ascending order, as far as they are there. Those before the first were forgotten. */
+    upTo: async (last: number): Promise<number[]> => {
       const there: number[] = [];
       for (let n = last; n >= 0 && (await facts.find(series, n)) !== null; n--) there.push(n);
       return there.reverse();
     },
-    forget: (numbers) => facts.forget(series, numbers),
+    forget: (numbers: readonly number[]) => facts.forget(series, numbers),
   };
 }

@@ -17,7 +17,8 @@ export function toFailure(error: unknown): unknown {
     const { name: type, message } = error;
     return ApplicationFailure.create({ type, message, nextRetryDelay: BACK_AFTER_MS });
   }
-  if (isShutdown(error))
+  // The SDK's reason, in its words.
+  if (error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN')
     return ApplicationFailure.create({
       type: 'WorkerShutdown',
       message: 'its worker stops, and another one continues',
@@ -36,10 +37,6 @@ export function toFailure(error: unknown): unknown {
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }
-
-/** The SDK's reason, in its words. */
-const isShutdown = (error: unknown): boolean =>
-  error instanceof CancelledFailure && error.message === 'WORKER_SHUTDOWN';
 
 /** A second pass, because an invisible character may interrupt a secret. */
 const clean = (text: string, plainly = plain): string =>

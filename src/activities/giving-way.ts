@@ -31,10 +31,7 @@ interface Crowd {
 }
 
 /** Ends the lease when an idle wait lasts while others need what it has. */
-export function createIdling({ isCrowded, hasGivenWay, end }: Crowd): {
-  idles: Idles;
-  leave: () => void;
-} {
+export function createIdling({ isCrowded, hasGivenWay, end }: Crowd) {
   let patience = hasGivenWay ? 1 : PATIENCE_LOOKS;
   let looking: NodeJS.Timeout | undefined;
   const leave = (): void => {

@@ -1,52 +1,37 @@
-import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/closing.js';
-import { createBringReplica } from './policy/bring-replica.js';
-import { createTakeOrder } from './policy/take-order.js';
+import { closeBatch, closeSlice, foldGroups } from './close/closing.js';
+import { finishRollout } from './close/finish-rollout.js';
 import type { AllActivities } from './contract/stream.js';
-import type { Dependencies } from './dependencies.js';
-import { createFinishRollout } from './close/finish-rollout.js';
-import { createSetLimits } from './limits/set-limits.js';
-import { createGenerateTurn } from './turn/generate-turn.js';
-import { createFindInputs } from './plan/inputs.js';
-import { createPlanBatch } from './plan/plan-batch.js';
-import { createLookAtRollouts } from './look/look-at-rollouts.js';
-import { createPlayTurns } from './turn/play-turns.js';
-import { createOpenRollout } from './start/open-rollout.js';
-import { createCloseStep } from './stream/close-step.js';
-import {
-  createForgetSteps,
-  createPutStep,
-  createAdmitGroups,
-  createDropGroups,
-  createEndGroup,
-} from './stream/put-facts.js';
-import { createPlanStream } from './stream/plan-stream.js';
-import { createWatchServed } from './stream/watch-served.js';
-import { createStepEnvironment } from './turn/step-environment.js';
+import type { Body, Running, WorkerDependencies } from './dependencies.js';
+import { setLimits } from './limits/set-limits.js';
+import { lookAtRollouts } from './look/look-at-rollouts.js';
+import { findInputs } from './plan/inputs.js';
+import { planBatch } from './plan/plan-batch.js';
+import { bringReplica } from './policy/bring-replica.js';
+import { takeOrder } from './policy/take-order.js';
+import { openRollout } from './start/open-rollout.js';
+import { closeStep } from './stream/close-step.js';
+import { planStream } from './stream/plan-stream.js';
+import { admitGroups, dropGroups, endGroup, forgetSteps, putStep } from './stream/put-facts.js';
+import { watchServed } from './stream/watch-served.js';
+import { generateTurn } from './turn/generate-turn.js';
+import { playTurns } from './turn/play-turns.js';
+import { stepEnvironment } from './turn/step-environment.js';
+
+const BODIES: { [Name in keyof AllActivities]: Body<Name> } = {
+  ...{ planBatch, findInputs, closeBatch, closeSlice, foldGroups, lookAtRollouts, setLimits },
+  ...{ openRollout, playTurns, generateTurn, stepEnvironment, finishRollout },
+  ...{ planStream, admitGroups, endGroup, dropGroups, putStep, closeStep, forgetSteps },
+  ...{ watchServed, takeOrder, bringReplica },
+};
 
 /** All activities over the same dependencies. A worker registers those of its role. */
-export function createActivities(dependencies: Dependencies): AllActivities {
-  return {
-    planBatch: createPlanBatch(dependencies),
-    findInputs: createFindInputs(dependencies),
-    openRollout: createOpenRollout(dependencies),
-    playTurns: createPlayTurns(dependencies),
-    generateTurn: createGenerateTurn(dependencies),
-    stepEnvironment: createStepEnvironment(dependencies),
-    finishRollout: createFinishRollout(dependencies),
-    setLimits: createSetLimits(dependencies),
-    closeBatch: createCloseBatch(dependencies),
-    closeSlice: createCloseSlice(dependencies),
-    lookAtRollouts: createLookAtRollouts(dependencies),
-    foldGroups: createFoldGroups(dependencies),
-    takeOrder: createTakeOrder(dependencies),
-    bringReplica: createBringReplica(dependencies),
-    planStream: createPlanStream(dependencies),
-    admitGroups: createAdmitGroups(dependencies),
-    endGroup: createEndGroup(dependencies),
-    dropGroups: createDropGroups(dependencies),
-    putStep: createPutStep(dependencies),
-    closeStep: createCloseStep(dependencies),
-    forgetSteps: createForgetSteps(dependencies),
-    watchServed: createWatchServed(dependencies),
-  };
+export function createActivities({ attempt: run, ...dependencies }: WorkerDependencies) {
+  const activities = Object.entries(BODIES).map(([name, body]) => {
+    const play = body as (input: unknown[], running: Running) => Promise<unknown>;
+    return [
+      name,
+      (...input: unknown[]) => run((attempt) => play(input, { ...dependencies, attempt })),
+    ];
+  });
+  return Object.fromEntries(activities) as AllActivities;
 }

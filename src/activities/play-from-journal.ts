@@ -1,19 +1,28 @@
-import { naturalEnd } from '../model/turn/stop-rules.js';
+import type { Failure } from '../model/journal.js';
+import { lastWordsOf } from '../model/journal/last-words.js';
+import { glanceOf } from '../model/journal/outcome.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
+import { totalsOf } from '../model/journal/trajectory.js';
+import { naturalEnd } from '../model/turn/stop-rules.js';
+import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
-import { checkAgentIsThere } from './agent/open-life.js';
-import type { RolloutEnd } from './close/end-rollout.js';
-import { endRollout } from './close/end-rollout.js';
-import type { Activities, TurnProgress, TurnRef } from './contract.js';
-import type { Dependencies } from './dependencies.js';
+import { checkAgentIsThere, runOf, stopped } from './agent/open-life.js';
+import type { Body, Dependencies } from './dependencies.js';
 import type { Playing } from './playing.js';
 import { journalLost } from './playing.js';
 import type { Lease } from './lease.js';
 import { withLease } from './lease.js';
 import { placeIn, progressOf } from './report.js';
+import { endSessionOf } from './turn/session.js';
 
 /** Minimum share for a journal's fold. */
 const LEAST_FOLD_BYTES = 16_384;
+
+/** How a rollout ends. `failure` belongs to an end that is not valid. */
+interface RolloutEnd {
+  stop_reason: StopReason;
+  failure: Failure | null;
+}
 
 export interface Play {
   /** The activity under which the attempt claims the journal. */
@@ -62,6 +71,24 @@ export async function playFromJournal(
   }
 }
 
+/** Writes a rollout's end, after its session is over, and its program, which has nothing left to play for. */
+async function endRollout(
+  playing: Playing,
+  { stop_reason, failure, ...dependencies }: RolloutEnd & Dependencies,
+): Promise<void> {
+  const { journal, ref, signal } = playing;
+  const { trajectory } = journal;
+  const { program } =
+    dependencies.environment(trajectory.start?.task_name ?? '')?.environment ?? {};
+  const last = trajectory.lives.at(-1);
+  if (last?.exit === null && program !== undefined)
+    await stopped(program, { run: runOf(ref, last.line.life), signal });
+  await endSessionOf(playing, dependencies);
+  const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
+  const summary = { totals: totalsOf(trajectory), failure, glance };
+  await journal.append({ kind: 'end', stop_reason, ...summary });
+}
+
 /**
  * The journal with two steps behind each append: it checks that the journal is still ours, and takes what the journal
  * has grown by from the share of memory. Who has lost the journal learns it from its next line, so that no engine or
@@ -85,23 +112,23 @@ function takingGrowthWhileOurs(
   };
 }
 
+type TurnActivity = 'playTurns' | 'generateTurn' | 'stepEnvironment';
+
 /** An activity that continues an opened rollout. */
-export function playOpened(
-  dependencies: Dependencies,
-  { activity, play }: { activity: keyof Activities; play: (playing: Playing) => Promise<void> },
-): (at: TurnRef) => Promise<TurnProgress> {
-  return ({ batch_id, row, repeat, limits }) =>
-    dependencies.attempt((attempt) =>
-      withLease({ ...dependencies, attempt, ref: { batch_id, row, repeat } }, async (lease) => {
-        const { ref } = lease;
-        await checkAgentIsThere(ref, { ...dependencies, ...lease });
-        const by = { activity, ...(limits !== undefined && { limits }) };
-        const started = async (playing: Playing): Promise<void> => {
-          if (playing.journal.trajectory.start === null)
-            throw journalLost(ref, { lacks: 'its start', store: dependencies.store });
-          await play(playing);
-        };
-        return progressOf(await playFromJournal(lease, { ...dependencies, by, play: started }));
-      }),
-    );
-}
+export const playOpened =
+  (
+    activity: TurnActivity,
+    play: (playing: Playing, dependencies: Dependencies) => Promise<void>,
+  ): Body<TurnActivity> =>
+  ([{ batch_id, row, repeat, limits }], running) =>
+    withLease({ ...running, ref: { batch_id, row, repeat } }, async (lease) => {
+      const { ref } = lease;
+      await checkAgentIsThere(ref, { ...running, ...lease });
+      const by = { activity, ...(limits !== undefined && { limits }) };
+      const started = async (playing: Playing): Promise<void> => {
+        if (playing.journal.trajectory.start === null)
+          throw journalLost(ref, { lacks: 'its start', store: running.store });
+        await play(playing, running);
+      };
+      return progressOf(await playFromJournal(lease, { ...running, by, play: started }));
+    });

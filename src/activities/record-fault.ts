@@ -15,7 +15,6 @@ interface FailedCall {
   names?: Names;
 }
 
-/** The names of a rollout's environment and service. */
 export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
   task: start?.task_name ?? '',
   service: settings_in_force?.generation.service ?? '',

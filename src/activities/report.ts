@@ -29,9 +29,7 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
     total_tokens,
     phase: typeof next === 'object' ? 'generate' : next,
     ended: end?.stop_reason ?? null,
-    ...attemptOf(trajectory),
-    ...(end !== null && droppedOf(trajectory)),
-    ...untrainedOf(trajectory),
+    ...marksOf(trajectory),
     preview: preview(trajectory),
   };
 }
@@ -77,25 +75,20 @@ export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult
     rollout_id: rolloutId(ref),
     stop_reason: trajectory.end?.stop_reason ?? 'failed',
     ...totalsOf(trajectory),
-    ...attemptOf(trajectory),
-    ...droppedOf(trajectory),
-    ...untrainedOf(trajectory),
+    ...marksOf(trajectory),
   };
 }
 
-function attemptOf(trajectory: Trajectory): { attempt?: number } {
-  const attempt = trajectory.lives.length === 0 ? undefined : factsOf(trajectory)?.agent?.attempt;
-  return attempt === undefined ? {} : { attempt };
-}
-
-const droppedOf = (trajectory: Trajectory): { dropped?: true } =>
-  overlongOf(trajectory) === 'drop' ? { dropped: true } : {};
-
-/** Only of what becomes a row. */
-function untrainedOf(trajectory: Trajectory): { untrained?: true } {
-  const stop_reason = trajectory.end?.stop_reason;
-  const isValid = stop_reason !== undefined && VALID_STOP_REASONS.has(stop_reason);
-  return isValid && isUntrained(trajectory) ? { untrained: true } : {};
+function marksOf(trajectory: Trajectory): Pick<TurnProgress, 'attempt' | 'dropped' | 'untrained'> {
+  const { end, lives } = trajectory;
+  const attempt = lives.length === 0 ? undefined : factsOf(trajectory)?.agent?.attempt;
+  const isValid = end !== null && VALID_STOP_REASONS.has(end.stop_reason);
+  return {
+    ...(attempt !== undefined && { attempt }),
+    ...(end !== null && overlongOf(trajectory) === 'drop' && { dropped: true }),
+    // Only of what becomes a row.
+    ...(isValid && isUntrained(trajectory) && { untrained: true }),
+  };
 }
 
 /** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */

@@ -1,21 +1,18 @@
-/** Activity slots of this process, by task queue. A count of its own, because the SDK tells nobody how many are taken. */
-export interface Slots {
-  /** An attempt of that queue begins; call the result when it ends. */
-  enter: (task_queue: string) => () => void;
-  /** Somebody may wait for one. */
-  areTaken: (task_queue: string) => boolean;
-}
+export type Slots = ReturnType<typeof createSlots>;
 
-export function createSlots(slots: ReadonlyMap<string, number>): Slots {
+/** Activity slots of this process, by task queue. A count of its own, because the SDK tells nobody how many are taken. */
+export function createSlots(slots: ReadonlyMap<string, number>) {
   const running = new Map<string, number>();
   const runningOn = (queue: string): number => running.get(queue) ?? 0;
   return {
-    enter: (queue) => {
+    /** An attempt of that queue begins; call the result when it ends. */
+    enter: (queue: string) => {
       running.set(queue, runningOn(queue) + 1);
-      return () => {
+      return (): void => {
         running.set(queue, runningOn(queue) - 1);
       };
     },
-    areTaken: (queue) => runningOn(queue) >= (slots.get(queue) ?? Infinity),
+    /** Somebody may wait for one. */
+    areTaken: (queue: string) => runningOn(queue) >= (slots.get(queue) ?? Infinity),
   };
 }

@@ -95,15 +95,14 @@ export function waitAfter(
   { bug, tries, told }: { bug: Bug | null; tries: number; told: Told },
 ): Waiting | null {
   const repair = bug && { service: REPAIR, message: bug.text.slice(0, MOST) };
-  const waited = error instanceof Fault && isWaitedFor(error) ? waitOf(error) : repair;
+  const isWaited =
+    error instanceof Fault && error.retryable && WAITED_FOR.has(error.type) && !isTakenOver(error);
+  const waited = isWaited ? waitOf(error) : repair;
   if (waited === null) return null;
   // The start of a wait that no journal counts.
   told.since ??= commonMs() / 1000;
   return { tries, since: timeText(told.since), ...waited };
 }
-
-const isWaitedFor = (fault: Fault): boolean =>
-  fault.retryable && WAITED_FOR.has(fault.type) && !isTakenOver(fault);
 
 /** Whom a fault lets wait for, and how it has answered. */
 export const waitOf = (fault: Fault, waited: Waited | null = fault.waited): Waiting => ({
@@ -163,19 +162,16 @@ export async function askVisibly<T>(
   }
 }
 
-/** Counts the time in which no replica serves the rollout. */
-export interface UnservedClock {
-  ms: () => number;
-  count: (isUnserved: boolean) => void;
-}
+export type UnservedClock = ReturnType<typeof createUnservedClock>;
 
-export function createUnservedClock(before_ms: number): UnservedClock {
+/** Counts the time in which no replica serves the rollout. */
+export function createUnservedClock(before_ms: number) {
   let over_ms = before_ms;
   let since: number | null = null;
   const ms = (): number => over_ms + (since === null ? 0 : performance.now() - since);
   return {
     ms,
-    count: (isUnserved) => {
+    count: (isUnserved: boolean): void => {
       over_ms = ms();
       since = isUnserved ? performance.now() : null;
     },

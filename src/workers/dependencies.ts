@@ -5,7 +5,12 @@ import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
 import { createSlots } from '../activities/slots.js';
-import type { Dependencies, PolicyService, WorkflowEnd } from '../activities/dependencies.js';
+import type {
+  Dependencies,
+  PolicyService,
+  WorkerDependencies,
+  WorkflowEnd,
+} from '../activities/dependencies.js';
 import { createLimitsWatch } from '../activities/limits/watch-limits.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
@@ -41,7 +46,7 @@ export function createDependencies(
   }: { parts: Parts; temporal: Temporal; seen?: boolean } & Partial<
     Pick<Dependencies, 'gateway' | 'unlisted'>
   >,
-): Dependencies {
+): WorkerDependencies {
   return {
     ...temporal,
     store: parts.store,

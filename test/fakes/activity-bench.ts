@@ -7,6 +7,7 @@ import type { Slots } from '../../src/activities/slots.js';
 import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type {
   Dependencies,
+  WorkerDependencies,
   PolicyService,
   DeployedEnvironment,
   Deployment,
@@ -115,7 +116,7 @@ type Result<N extends Name> = Awaited<ReturnType<AllActivities[N]>>;
 export interface Bench extends TemporaryStore {
   service: ScriptedService;
   environment: ScriptedEnvironment;
-  dependencies: Dependencies;
+  dependencies: WorkerDependencies;
   run: <N extends Name>(
     name: N,
     given: { input: Parameters<AllActivities[N]>[0] } & AttemptOptions,
@@ -170,7 +171,7 @@ export async function activityBench(
     viewer_url: null,
     ...parts.deployment,
   };
-  const dependencies: Dependencies = {
+  const dependencies: WorkerDependencies = {
     store: files.store,
     storeId: () => Promise.resolve(store_id),
     unlisted: () => [],

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { AnswererFact, Answerers } from '../../gateway/agent-session.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { isStoreFault } from '../../model/faults.js';
+import { placeOfRollout } from '../../model/workflow-safe/rollout-id.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import { factsOf } from '../facts.js';
 
@@ -59,12 +60,5 @@ async function known<T>(ask: () => Promise<T | null>): Promise<T | null> {
 const seriesOf = ({ batch_id, row, repeat }: RolloutRef) =>
   [batch_id, 'answerers', `${row}-${repeat}`] as const;
 
-/** The rollout of a key that this deployment has signed. */
-function refOf(rollout_id: string): RolloutRef {
-  const at = rollout_id.lastIndexOf('/');
-  const [row, repeat] = rollout_id
-    .slice(at + 1)
-    .split('-')
-    .map(Number);
-  return { batch_id: rollout_id.slice(0, at), row: row ?? NaN, repeat: repeat ?? NaN };
-}
+/** Of a key that this deployment has signed. */
+const refOf = (rollout_id: string) => placeOfRollout(rollout_id) as RolloutRef;

@@ -84,8 +84,6 @@ interface LifeOpening {
 
 interface OpenLife {
   line: LineOf<'life'>;
-  /** Its name at the service. */
-  run: string;
   /** As the journal or the service has it; null: it is to be started there, or found. */
   found: ProgramState | null;
 }
@@ -100,8 +98,7 @@ export async function openLifeOf(playing: Playing, opening: LifeOpening): Promis
   const last = lives.at(-1);
   const { program, base_url, served } = opening;
   const answered = answeredState(journal.trajectory, program);
-  if (last !== undefined && answered !== null)
-    return { line: last.line, run: runOf(ref, last.line.life), found: answered };
+  if (last !== undefined && answered !== null) return { line: last.line, found: answered };
   // A program that is no service's has died with the attempt that started it, or is about to.
   const mayGoOn = program.outlives && last !== undefined && last.exit === null;
   const kept = mayGoOn ? await keptOf(last, { playing, ...opening }) : null;
@@ -112,7 +109,7 @@ export async function openLifeOf(playing: Playing, opening: LifeOpening): Promis
   await journal.sync();
   const line = lives.at(-1)?.line;
   if (line?.life !== life) throw new Error(`life ${life} of ${rolloutId(ref)} was not folded in`);
-  return { line, run: runOf(ref, life), found: null };
+  return { line, found: null };
 }
 
 /** The end of a run whose answer the journal has, though not yet its exit; null: there is none. */
@@ -138,10 +135,10 @@ async function keptOf(
   const run = runOf(ref, line.life);
   const isHere = line.base_url === base_url;
   const isUsed = journal.trajectory.calls.some((call) => call.line.life === line.life);
-  if (isHere && !isUsed) return { line, run, found: null };
+  if (isHere && !isUsed) return { line, found: null };
   const state = await program.wait(run, { seconds: 0, signal });
   if (state === 'gone') return null;
-  if (isHere || state.state === 'ended') return { line, run, found: state };
+  if (isHere || state.state === 'ended') return { line, found: state };
   await program.stop(run, signal);
   return null;
 }

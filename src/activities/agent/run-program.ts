@@ -6,7 +6,7 @@ import { textLog } from '../../model/content.js';
 import type { Past } from '../../model/faults.js';
 import { Fault, judged } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
-import { type JournalCall, lengthOf, promptBeyond } from '../../model/journal/calls.js';
+import { lengthOf, promptBeyond } from '../../model/journal/calls.js';
 import { failuresBefore, hasFinished, lastResult } from '../../model/journal/lives.js';
 import { lastFault } from '../../model/journal/standing.js';
 import { sequencesOf } from '../../model/results/sequences.js';
@@ -19,7 +19,7 @@ import { journalLost, poolOf } from '../playing.js';
 import { recordFault } from '../record-fault.js';
 import { sampleOf } from '../request-of.js';
 import { unknownTask } from '../unknown-task.js';
-import { agentFailed, livesLeft, openLifeOf, stopped, usedUp } from './open-life.js';
+import { agentFailed, livesLeft, openLifeOf, runOf, stopped, usedUp } from './open-life.js';
 import { playedAgent } from './played-agent.js';
 import { untilItEnds } from './until-it-ends.js';
 
@@ -85,15 +85,18 @@ async function playLife(running: RunningProgram): Promise<PlayedLife> {
   const { playing, program, dependencies, settings } = running;
   const { journal, signal } = playing;
   const { rules } = program;
-  const { line, run, found } = await openLifeOf(playing, {
+  const { line, found } = await openLifeOf(playing, {
     program,
     base_url: dependencies.gateway?.base_url ?? '',
     // Whoever starts while nothing serves would only wait, and give up.
     served: async () => {
       await program.health(signal, journal.trajectory.extra_env_info);
-      if (rules.asks_policy) await serves(playing, { settings, dependencies });
+      if (!rules.asks_policy) return;
+      const asked = { session_id: rolloutId(playing.ref), signal, is_generation: false };
+      await poolOf(settings, dependencies).request(asked, () => Promise.resolve());
     },
   });
+  const run = runOf(playing.ref, line.life);
   const played = rules.asks_policy ? playedAgent(playing, { rules, settings, dependencies }) : null;
   const session = (played && (await dependencies.gateway?.open(played))) ?? unasked();
   const { serve } = session;
@@ -157,7 +160,6 @@ const unasked = (): AgentSession => ({
   end: () => Promise.resolve(),
 });
 
-/** The calls of the main sequence. */
 async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<PlayedCall[]> {
   const { calls } = journal.trajectory;
   const played: PlayedCall[] = [];
@@ -167,20 +169,13 @@ async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<Pla
     if (call === undefined || call.answer === null) continue;
     const { token_ids } = call.sampled;
     const prompt_ids = promptBeyond(calls, { number, first });
-    const read = readOf(call.answer);
+    const { content, reasoning = '', tool_calls } = call.answer;
+    const said = content === '' && reasoning !== '' ? { reasoning } : { content };
+    const read = tool_calls.length > 0 ? null : said;
     played.push({ prompt_ids, token_ids, text: await detokenize(token_ids), read });
     first = lengthOf(call);
   }
   return played;
-}
-
-function readOf({
-  content,
-  reasoning = '',
-  tool_calls,
-}: NonNullable<JournalCall['answer']>): PlayedCall['read'] {
-  if (tool_calls.length > 0) return null;
-  return content === '' && reasoning !== '' ? { reasoning } : { content };
 }
 
 /** An engine may refuse the same call of each life: the more tries there were, the longer the pause before the next one. */
@@ -195,15 +190,6 @@ function ofOurs({ lives, standing }: Pick<Trajectory, 'lives' | 'standing'>, fau
     uncounted: true,
     retryAfterMs: Math.min(PAUSE_EACH_MS * tries, LONGEST_PAUSE_MS),
   });
-}
-
-async function serves(
-  { ref, signal }: Playing,
-  { settings, dependencies }: Pick<RunningProgram, 'settings' | 'dependencies'>,
-): Promise<void> {
-  const session_id = rolloutId(ref);
-  const asked = { session_id, signal, is_generation: false };
-  await poolOf(settings, dependencies).request(asked, () => Promise.resolve());
 }
 
 async function taskOf(

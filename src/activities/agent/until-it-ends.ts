@@ -76,7 +76,7 @@ async function poll(
   { playing, program, run, signal }: Omit<Life, 'session' | 'begun_at'> & { signal: AbortSignal },
 ): Promise<ProgramEnd> {
   let state: ProgramState | 'gone' = first;
-  let away: Away = NOT_AWAY;
+  let away = NOT_AWAY;
   for (;;) {
     if (state === 'gone') throw goneOf(run);
     if (state.state === 'ended') return state;
@@ -87,18 +87,14 @@ async function poll(
     } catch (error) {
       if (!isAway(error)) throw error;
       away = { tries: away.tries + 1, since: away.tries > 0 ? away.since : commonMs() / 1000 };
-      await reportAway(error, { playing, away });
+      const call = environmentCall(playing.journal.trajectory.start?.task_name ?? '');
+      await playing.reportWaiting(waitOf(error, { call, ...away }));
       await sleep(waitMs(away.tries, { first_ms: FIRST_WAIT_MS }), undefined, { signal });
     }
   }
 }
 
-interface Away {
-  tries: number;
-  since: number;
-}
-
-const NOT_AWAY: Away = { tries: 0, since: 0 };
+const NOT_AWAY = { tries: 0, since: 0 };
 
 /** Of a run that was not played, another life is the next try. */
 const isAway = (error: unknown): error is Fault =>
@@ -110,11 +106,3 @@ const goneOf = (run: string): Fault =>
     message: `its service has no run ${run} any more: it has begun anew, or dropped it; another life follows`,
     uncounted: true,
   });
-
-async function reportAway(
-  error: Fault,
-  { playing, away }: { playing: Playing; away: Away },
-): Promise<void> {
-  const call = environmentCall(playing.journal.trajectory.start?.task_name ?? '');
-  await playing.reportWaiting(waitOf(error, { call, ...away }));
-}

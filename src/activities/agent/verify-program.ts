@@ -67,12 +67,18 @@ function metadataOf({ extra_env_info, calls }: Trajectory, { exit }: Life): Fore
 }
 
 /** A program that a limit ended could not say what it is worth: nothing. */
-function ownAnswer({ exit, refusal }: Life, playing: Playing): Answer {
+function ownAnswer({ exit, refusal }: Life, { ref, journal }: Playing): Answer {
   const { reward = null, rewards = {}, metadata = null } = exit?.said ?? {};
   const named = Object.values(rewards);
   const sum = named.length === 0 ? null : named.reduce((total, one) => total + one, 0);
   const worth = reward ?? sum ?? (refusal === null ? null : 0);
-  if (worth === null) throw noReward(playing);
+  if (worth === null) {
+    const task = journal.trajectory.start?.task_name ?? '';
+    throw new Fault({
+      type: 'EnvironmentRejected',
+      message: `the program of ${rolloutId(ref)} ended without a reward: expected it to return one, since environment ${task} has no \`verify\``,
+    });
+  }
   return {
     message: null,
     reward: worth,
@@ -82,14 +88,6 @@ function ownAnswer({ exit, refusal }: Life, playing: Playing): Answer {
     metadata,
     next_stop_strings: null,
   };
-}
-
-function noReward({ ref, journal: { trajectory } }: Playing): Fault {
-  const task = trajectory.start?.task_name ?? '';
-  return new Fault({
-    type: 'EnvironmentRejected',
-    message: `the program of ${rolloutId(ref)} ended without a reward: expected it to return one, since environment ${task} has no \`verify\``,
-  });
 }
 
 /** Starting over would run the program again. */

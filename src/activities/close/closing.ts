@@ -16,46 +16,31 @@ import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs, PartWriter } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
-import type {
-  BatchResult,
-  CloseBatch,
-  CloseSlice,
-  Counts,
-  Activities,
-  FoldGroups,
-} from '../contract.js';
-import type { Dependencies } from '../dependencies.js';
+import type { BatchResult, Counts } from '../contract.js';
+import type { Body, Dependencies } from '../dependencies.js';
 import { environmentMetrics } from './environment-metrics.js';
 import type { BatchToFold, Place } from './fold-rows.js';
 import { batchToFold, foldRows, rowsOf } from './fold-rows.js';
-import type { GroupFiles } from '../../model/workflow-safe/groups.js';
 
 /**
  * The closing pass. Journals become rows and summary lines, one at a time and in manifest order; summaries become
  * metrics. A slice closes its own part. The batch closes missing parts, joins all, and writes metrics.json last.
  */
-export async function closeWhole(
-  input: CloseBatch,
-  {
-    attempt,
-    store,
-    environment,
-    endOf,
-  }: Pick<Dependencies, 'store' | 'environment' | 'endOf'> & { attempt: Attempt },
-): Promise<BatchResult> {
+export const closeBatch: Body<'closeBatch'> = async ([input], running) => {
+  const { store } = running;
   const outputs = store.outputs(input.batch_id);
-  const batch = await batchToFold(input, { store, endOf });
+  const batch = await batchToFold(input, running);
   const samples = await store.sampleCount(input.batch_id);
   const { request } = batch;
   const parts = slicesOf({ samples, num_repeats: request.num_repeats });
-  const closing = { ...batch, outputs, attempt };
+  const closing = { ...running, ...batch, outputs };
   for (const part of parts) await closePart(part, closing);
   const closed = await joinParts(parts, {
-    ...{ ...closing, environment },
+    ...closing,
     besides: (summaries) => ({ metrics: versionMetrics(summaries, request.policy_version) }),
   });
   return await putResult(closed, outputs);
-}
+};
 
 interface Closed<T> {
   result: T;
@@ -88,6 +73,7 @@ export async function joinParts<T extends { metrics: Metrics; notes?: string[] }
   const summaries = lines.map((line) => Summary.parse(JSON.parse(line)));
   const { metrics, notes: own = [], ...more } = besides(summaries);
   const notes = [...own, ...notesOf(summaries, request)];
+  const { overlong: rule, completion } = request;
   const result = {
     schema_version: 1 as const,
     batch_id: input.batch_id,
@@ -95,7 +81,11 @@ export async function joinParts<T extends { metrics: Metrics; notes?: string[] }
     files: outputs.files,
     metadata: request.metadata,
     metrics: {
-      ...metricsOf(summaries, request),
+      ...computeMetrics(summaries, request.semantics),
+      ...(rule !== 'keep' && {
+        'overlong/count': summaries.filter(({ overlong }) => overlong).length,
+      }),
+      ...(completion.policy !== 'complete' && computeLengths(summaries)),
       ...metrics,
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
@@ -105,26 +95,11 @@ export async function joinParts<T extends { metrics: Metrics; notes?: string[] }
   return { result, summaries };
 }
 
-const metricsOf = (
-  summaries: readonly Summary[],
-  { semantics, overlong: rule, completion }: BatchToFold['request'],
-): Metrics => ({
-  ...computeMetrics(summaries, semantics),
-  ...(rule !== 'keep' && {
-    'overlong/count': summaries.filter(({ overlong }) => overlong).length,
-  }),
-  ...(completion.policy !== 'complete' && computeLengths(summaries)),
-});
-
-/** Closes only the rows of a part. */
-async function closeRows(
-  { first, last, ...input }: CloseSlice,
-  { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
-): Promise<void> {
-  const part = { first, last };
-  const outputs = store.outputs(input.batch_id);
-  await closePart(part, { ...(await batchToFold(input, { store, endOf })), outputs, attempt });
-}
+export const closeSlice: Body<'closeSlice'> = async ([{ first, last, ...input }], running) => {
+  const outputs = running.store.outputs(input.batch_id);
+  const batch = await batchToFold(input, running);
+  await closePart({ first, last }, { ...batch, outputs, attempt: running.attempt });
+};
 
 export interface Closing extends BatchToFold {
   outputs: BatchOutputs;
@@ -216,28 +191,10 @@ function countsOf(summaries: readonly Summary[]): Counts {
   return counts;
 }
 
-export const createCloseBatch =
-  (dependencies: Dependencies): Activities['closeBatch'] =>
-  (input) =>
-    dependencies.attempt((attempt) => closeWhole(input, { ...dependencies, attempt }));
-
-/** Closes the rows of one slice. */
-export const createCloseSlice =
-  (dependencies: Dependencies): Activities['closeSlice'] =>
-  (input) =>
-    dependencies.attempt((attempt) => closeRows(input, { ...dependencies, attempt }));
-
-export const createFoldGroups =
-  (dependencies: Dependencies): Activities['foldGroups'] =>
-  (input) =>
-    dependencies.attempt((attempt) => foldGroups(input, { ...dependencies, attempt }));
-
 /** Writes the rows of some groups, as the closing pass would, into a file that is put once. */
-async function foldGroups(
-  { from, rows, ...input }: FoldGroups,
-  { attempt, store, endOf }: Pick<Dependencies, 'store' | 'endOf'> & { attempt: Attempt },
-): Promise<GroupFiles> {
-  const batch = await batchToFold(input, { store, endOf });
+export const foldGroups: Body<'foldGroups'> = async ([{ from, rows, ...input }], running) => {
+  const { attempt, store } = running;
+  const batch = await batchToFold(input, running);
   const places = { from, to: from + rows.length };
   try {
     const lines = () => linesOf(rows, { ...batch, attempt });
@@ -247,7 +204,7 @@ async function foldGroups(
     attempt.signal.throwIfAborted();
     throw error;
   }
-}
+};
 
 async function* linesOf(
   rows: readonly number[],

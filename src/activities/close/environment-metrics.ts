@@ -81,38 +81,23 @@ async function askPatiently(
   { task, asking }: { task: string; asking: Asking },
 ): Promise<Metrics | null> {
   const { attempt, patience_ms = METRICS_TIMEOUT_MS } = asking;
-  return await withDeadline(attempt.signal, {
-    ms: patience_ms,
-    run: async (signal) => {
+  const run = async (signal: AbortSignal): Promise<Metrics | null> => {
+    for (let pause_ms = 250; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
+      const reading: Reading = { failed: null };
       try {
-        return await retryWhileUnavailable(environment, { task, asking, signal });
+        const rollouts = rolloutsOf(task, { asking, signal, reading });
+        const asked = environment.globalPostProcessAndMetrics?.(rollouts, signal) ?? null;
+        // An environment may ignore its signal.
+        return await orAborted(Promise.resolve(asked), signal);
       } catch (error) {
-        if (!signal.aborted || attempt.signal.aborted) throw error;
-        throw new Error(`none within ${patience_ms} ms`, { cause: error });
+        const mayPass = reading.failed === null && error instanceof Fault && error.retryable;
+        if (mayPass) await sleep(pause_ms, undefined, { signal }).catch(() => undefined);
+        if (signal.aborted) throw new Error(`none within ${patience_ms} ms`, { cause: error });
+        if (!mayPass) throw reading.failed ?? error;
       }
-    },
-  });
-}
-
-async function retryWhileUnavailable(
-  environment: ExactEnvironment,
-  { task, asking, signal }: { task: string; asking: Asking; signal: AbortSignal },
-): Promise<Metrics | null> {
-  for (let pause_ms = 250; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
-    const reading: Reading = { failed: null };
-    try {
-      const rollouts = rolloutsOf(task, { asking, signal, reading });
-      const asked = environment.globalPostProcessAndMetrics?.(rollouts, signal) ?? null;
-      // An environment may ignore its signal.
-      return await orAborted(Promise.resolve(asked), signal);
-    } catch (error) {
-      if (reading.failed !== null) throw reading.failed;
-      if (signal.aborted || !(error instanceof Fault) || !error.retryable) throw error;
-      await sleep(pause_ms, undefined, { signal }).catch(() => {
-        throw error;
-      });
     }
-  }
+  };
+  return await withDeadline(attempt.signal, { ms: patience_ms, run });
 }
 
 interface Reading {
@@ -127,34 +112,19 @@ async function* rolloutsOf(
 ): AsyncGenerator<FinishedRollout<ForeignObject>> {
   const { outputs, valid } = asking;
   let at = 0;
-  const rows = outputs.readRollouts()[Symbol.asyncIterator]();
   try {
-    for (;;) {
-      const next = await rows.next().catch((error: unknown) => {
-        if (error instanceof Fault) reading.failed = error;
-        throw error;
-      });
-      if (next.done === true) return;
+    for await (const line of outputs.readRollouts()) {
       signal.throwIfAborted();
-      if (valid[at++]?.task_name === task)
-        yield toFinished(readJson(next.value, { extra_env_info: 'all' }) as Row);
+      if (valid[at++]?.task_name !== task) continue;
+      const row = readJson(line, { extra_env_info: 'all' }) as Row;
+      const { message_log, total_reward, rewards, extra_env_info } = row;
+      yield { message_log: textLog(message_log), total_reward, rewards, extra_env_info };
     }
-  } finally {
-    await rows.return?.();
+  } catch (error) {
+    if (error instanceof Fault) reading.failed = error;
+    throw error;
   }
 }
-
-const toFinished = ({
-  message_log,
-  total_reward,
-  rewards,
-  extra_env_info,
-}: Row): FinishedRollout<ForeignObject> => ({
-  message_log: textLog(message_log),
-  total_reward,
-  rewards,
-  extra_env_info,
-});
 
 function bounded(metrics: readonly Named[], { warn }: EnvironmentMetricsInput['attempt']): Metrics {
   const kept: Metrics = {};

@@ -6,15 +6,15 @@ import { turnsOf } from '../../model/journal/calls.js';
 import { openTokens, waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
-import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
-import type { Dependencies } from '../dependencies.js';
+import type { FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
+import type { Body, Dependencies } from '../dependencies.js';
 import { journalLost } from '../playing.js';
 import { namesOf } from '../record-fault.js';
 import { withLease } from '../lease.js';
 import type { Play } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, pageOf, resultOf, unlistedOf } from '../report.js';
-import { closeWhole } from './closing.js';
+import { closeBatch } from './closing.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
 /** An end does not wait for turns in progress, because it is short and they may be long. */
@@ -24,35 +24,29 @@ const AT_ONCE = createAllowance(Infinity);
  * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. Also closes the batch of one of a
  * rollout started by hand.
  */
-export function createFinishRollout(dependencies: Dependencies): Activities['finishRollout'] {
-  const { store } = dependencies;
-  return (input) =>
-    dependencies.attempt(async (attempt) => {
-      const unlisted = unlistedOf(dependencies);
-      const { batch_id, row, repeat } = placeOf(input.rollout, attempt.workflow_id);
-      const ref = { batch_id, row, repeat };
-      const is_batch = isByHand(input.rollout);
-      if (is_batch && (await store.findRequest(batch_id)) === null)
-        return { ...neverPlanned(ref, input), ...unlisted };
-      const by = { activity: 'finishRollout', run: attempt.run_id };
-      const end = { by, play: () => Promise.resolve(), otherwise: endAs(input, { ref, store }) };
-      const term = { ...dependencies, attempt, ref, folds: AT_ONCE };
-      const trajectory = await withLease(term, (lease) =>
-        playFromJournal(lease, { ...dependencies, ...end }),
-      );
-      const stopped = input.stop_reason === 'stopped';
-      const known = factsOf(trajectory);
-      return {
-        result: resultOf(ref, trajectory),
-        failure: facts(trajectory.end?.failure ?? null),
-        facts: known && { ...known, ...pageOf(rolloutId(ref), dependencies) },
-        ...unlisted,
-        batch: is_batch
-          ? await closeWhole({ batch_id, stopped }, { ...dependencies, attempt })
-          : null,
-      };
-    });
-}
+export const finishRollout: Body<'finishRollout'> = async ([input], running) => {
+  const { store, attempt } = running;
+  const unlisted = unlistedOf(running);
+  const { batch_id, row, repeat } = placeOf(input.rollout, attempt.workflow_id);
+  const ref = { batch_id, row, repeat };
+  const is_batch = isByHand(input.rollout);
+  if (is_batch && (await store.findRequest(batch_id)) === null)
+    return { ...neverPlanned(ref, input), ...unlisted };
+  const by = { activity: 'finishRollout', run: attempt.run_id };
+  const end = { by, play: () => Promise.resolve(), otherwise: endAs(input, { ref, store }) };
+  const trajectory = await withLease({ ...running, ref, folds: AT_ONCE }, (lease) =>
+    playFromJournal(lease, { ...running, ...end }),
+  );
+  const stopped = input.stop_reason === 'stopped';
+  const known = factsOf(trajectory);
+  return {
+    result: resultOf(ref, trajectory),
+    failure: facts(trajectory.end?.failure ?? null),
+    facts: known && { ...known, ...pageOf(rolloutId(ref), running) },
+    ...unlisted,
+    batch: is_batch ? await closeBatch([{ batch_id, stopped }], running) : null,
+  };
+};
 
 const REASONS = {
   timeout: { type: 'TimedOut', message: 'rollout_timeout passed' },

@@ -99,12 +99,9 @@ function lostEnds({
   delivered,
   endOf,
   warn,
-}: Pick<BatchToFold, 'input' | 'store' | 'delivered' | 'endOf'> & Pick<Attempt, 'warn'>): (
-  ref: RolloutRef,
-  trajectory: Trajectory,
-) => Promise<Outcome | null> {
+}: Pick<BatchToFold, 'input' | 'store' | 'delivered' | 'endOf'> & Pick<Attempt, 'warn'>) {
   let asked = stopped && delivered === undefined ? MOST_ASKED : 0;
-  return async (ref, trajectory) => {
+  return async (ref: RolloutRef, trajectory: Trajectory): Promise<Outcome | null> => {
     if (hasEnded(trajectory) || asked >= MOST_ASKED) return null;
     asked += 1;
     const end = await endOf(rolloutId(ref)).catch((error: unknown) => {
@@ -169,17 +166,14 @@ interface Judged {
 }
 
 /** Under `min_k` the first valid members of a group, by repeat, are its rows. The others are surplus. */
-function membersOf(completion: BatchRequest['completion']): {
-  /** Whether a rollout whose row is already written must still be counted. */
-  isNeeded: (place: Place, written: Place) => boolean;
-  judged: (place: Place, judged: Judged) => Outcome;
-} {
+function membersOf(completion: BatchRequest['completion']) {
   const k = completion.policy === 'min_k' ? completion.k : Infinity;
   let group = -1;
   let rows = 0;
   return {
-    isNeeded: ({ row }, written) => k !== Infinity && row === written.row,
-    judged: ({ row }, { trajectory, outcome }) => {
+    /** Whether a rollout whose row is already written must still be counted. */
+    isNeeded: ({ row }: Place, written: Place) => k !== Infinity && row === written.row,
+    judged: ({ row }: Place, { trajectory, outcome }: Judged): Outcome => {
       if (row !== group) rows = 0;
       group = row;
       if (!isRow(outcome)) return outcome;

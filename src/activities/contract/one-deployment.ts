@@ -33,6 +33,8 @@ interface OfWorkflow {
   workflowExecution: { workflowId?: string | null };
 }
 
+/** gRPC's code: the server has no workflow of this id. */
+const NOT_FOUND = 5;
 /** How long a workflow that was found to be this deployment's own is not asked about again. */
 const OWN_MS = 5000;
 
@@ -53,7 +55,12 @@ export function oneDeployment(own: Deployment): WorkflowClientInterceptor {
   };
   const ask = async (id: string | null | undefined): Promise<void> => {
     if (!id || performance.now() - (seen.get(id) ?? -Infinity) < OWN_MS) return;
-    const found = await describe(own, id);
+    const { server, namespace } = own;
+    const question = { namespace, execution: { workflowId: id } };
+    const found = await server.describeWorkflowExecution(question).catch((error: unknown) => {
+      if (isGrpcServiceError(error) && [NOT_FOUND].includes(error.code)) return null;
+      throw error;
+    });
     if (found !== null) await check(found);
   };
   const askIfOpen = async (id: string): Promise<void> => {
@@ -87,22 +94,6 @@ export function oneDeployment(own: Deployment): WorkflowClientInterceptor {
       return await next(input);
     },
   };
-}
-
-/** gRPC's code. */
-const NOT_FOUND = 5;
-
-/** null: the server has no workflow of this id. */
-async function describe(
-  { server, namespace }: Deployment,
-  workflowId: string,
-): Promise<Described | null> {
-  try {
-    return await server.describeWorkflowExecution({ namespace, execution: { workflowId } });
-  } catch (error) {
-    if (isGrpcServiceError(error) && [NOT_FOUND].includes(error.code)) return null;
-    throw error;
-  }
 }
 
 /** What tells its deployment from this one; null: nothing. */

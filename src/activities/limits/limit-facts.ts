@@ -53,18 +53,13 @@ export async function restoreLimits(
   await putLimits({ batch_id, run, limits: null }, facts);
 }
 
-/** The changes of a batch, folded. */
-export interface Changes {
-  take(fact: LimitsFact): void;
-  /** Those of one rollout. */
-  of(ref: RolloutRef): LimitsChange;
-}
+export type Changes = ReturnType<typeof foldChanges>;
 
-export function foldChanges(batch_id: string): Changes {
+export function foldChanges(batch_id: string) {
   let all: LimitsChange = {};
   const own = new Map<string, LimitsChange>();
   return {
-    take: ({ limits, rollout }) => {
+    take: ({ limits, rollout }: LimitsFact): void => {
       if (limits === null) {
         all = {};
         own.clear();
@@ -76,11 +71,11 @@ export function foldChanges(batch_id: string): Changes {
         for (const [id, before] of own) own.set(id, { ...before, ...limits });
       }
     },
-    of: (ref) => own.get(rolloutId(ref)) ?? all,
+    /** Those of one rollout. */
+    of: (ref: RolloutRef) => own.get(rolloutId(ref)) ?? all,
   };
 }
 
-/** All changes of a batch so far. */
 export async function changesOf(batch_id: string, facts: Pick<Facts, 'news'>): Promise<Changes> {
   const changes = foldChanges(batch_id);
   for (const { text } of await facts.news([{ series: limitsSeries(batch_id), known: -1 }])) {

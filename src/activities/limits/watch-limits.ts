@@ -4,14 +4,7 @@ import type { Facts } from '../../trajectories/trajectory-store.js';
 import type { Changes } from './limit-facts.js';
 import { foldChanges, limitsSeries, readLimits } from './limit-facts.js';
 
-/** Changed limits of the rollouts that this process plays. */
-export interface LimitsWatch {
-  /**
-   * Calls back each second with the changes that the rollout's batch has, once it has any, and every few seconds anyway.
-   * Returns what ends that.
-   */
-  follow(ref: RolloutRef, follower: Follower): () => void;
-}
+export type LimitsWatch = ReturnType<typeof createLimitsWatch>;
 
 interface Follower {
   changed: (limits: LimitsChange) => void;
@@ -30,11 +23,11 @@ interface Watched {
   followers: Set<Follower & { ref: RolloutRef }>;
 }
 
-/** One look a second for all batches that are played here: a `stat` each, or one query. None while nothing is played. */
-export function createLimitsWatch(
-  facts: Pick<Facts, 'news'>,
-  { every_ms = LOOK_EVERY_MS }: { every_ms?: number } = {},
-): LimitsWatch {
+/**
+ * Changed limits of the rollouts that this process plays. One look a second for all their batches: a `stat` each, or one
+ * query. None while nothing is played.
+ */
+export function createLimitsWatch(facts: Pick<Facts, 'news'>, { every_ms = LOOK_EVERY_MS } = {}) {
   const batches = new Map<string, Watched>();
   let timer: NodeJS.Timeout | null = null;
   let isLooking = false;
@@ -66,7 +59,11 @@ export function createLimitsWatch(
       });
   };
   return {
-    follow: (ref, given) => {
+    /**
+     * Calls back each second with the changes that the rollout's batch has, once it has any, and every few seconds anyway.
+     * Returns what ends that.
+     */
+    follow: (ref: RolloutRef, given: Follower) => {
       const { batch_id } = ref;
       const batch = batches.get(batch_id) ?? {
         known: -1,
@@ -77,7 +74,7 @@ export function createLimitsWatch(
       const follower = { ref, ...given };
       batch.followers.add(follower);
       timer ??= setInterval(tick, every_ms).unref();
-      return () => {
+      return (): void => {
         batch.followers.delete(follower);
         if (batch.followers.size === 0 && batches.get(batch_id) === batch) batches.delete(batch_id);
         if (batches.size > 0 || timer === null) return;

@@ -12,15 +12,14 @@ import {
 } from '../../model/journal/standing.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
-import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { sliceId, slicesOf } from '../../model/workflow-safe/slices.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import type { Activities, Ended } from '../contract.js';
-import type { Dependencies } from '../dependencies.js';
+import type { Ended } from '../contract.js';
+import type { Body, Dependencies } from '../dependencies.js';
 import { viewOf } from '../../model/policy/view.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 
@@ -31,72 +30,70 @@ const QUIET_S = 2;
  * How far the rollouts of a batch are, from the last lines of their journals. No rollout is asked or delayed. A journal
  * that cannot be written says nothing, so Temporal is asked what the rollout waits for that has been quiet the longest.
  */
-export function createLookAtRollouts({
-  attempt,
-  store,
-  policy,
-  waitOf,
-  isOver,
-}: Pick<
-  Dependencies,
-  'attempt' | 'store' | 'policy' | 'waitOf' | 'isOver'
->): Activities['lookAtRollouts'] {
-  return ({ batch_id, running: places, in_groups = false, by_hand = false }) =>
-    attempt(async ({ signal }) => {
-      const began = performance.now();
-      const request = await store.findRequest(batch_id);
-      const service = request?.generation.service ?? '';
-      const has_workflows = request?.rollout_workflows ?? true;
-      const totals = { turns: 0, tokens: 0 };
-      const ended: Ended = { valid: 0, reward_sum: 0 };
-      const waits: Waits[] = [];
-      // The workflow says which rollouts run, unless it has slices. Else a journal without an end may be that of one that was
-      // terminated or deleted.
-      const running = places?.map(([row, repeat]): Place => ({ row, repeat })) ?? null;
-      const journals = in_groups ? (running ?? []) : await store.listJournals(batch_id);
-      const runs = running && placeKeys(running);
-      const slices = running === null ? await slicesIn(batch_id, { request, store }) : [];
-      const all = running ?? placesIn(slices, request?.num_repeats);
-      const seen: Quiet[] = [];
-      for (const place of journals) {
-        signal.throwIfAborted();
-        const ref = { batch_id, ...place };
-        const standing = newStanding();
-        for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
-        totals.turns += standing.turns;
-        totals.tokens += standing.tokens + openTokens(standing);
-        // Another repeat replaces one that failed, and a later run may not play it.
-        if (place.repeat < (request?.num_repeats ?? 0)) countEnded(ended, standing);
-        if (runs?.has(placeKey(place)) === false) continue;
-        const waiting = await waitingAt(standing, { ref, service, store });
-        if (waiting !== null) waits.push({ ref, waiting });
-        // One that has ended is over, unless it is known to run still.
-        const mayRun = standing.ended === null || running !== null;
-        seen.push({ place, moved_at: standing.moved_at ?? 0, mayRun });
-      }
-      const asked = (place: Place): string[] => {
-        const ref = { batch_id, ...place };
-        return [
-          ...(has_workflows ? [by_hand ? batch_id : rolloutId(ref)] : []),
-          ...sliceOf(ref, slices),
-          ...(in_groups ? [groupId(ref)] : []),
-        ];
-      };
-      const quiet = quietOf(withoutJournal(all, journals), seen);
-      const told = await waitOfQuiet(quiet, { waitOf, asked });
-      const took_ms = Math.ceil(performance.now() - began);
-      const isKnown = running !== null || !has_workflows;
-      const waiting =
-        told !== null && isUnwritten(told)
-          ? told
-          : await withReason(mostCommonWait(await ofOpen(waits, { isKnown, isOver })), {
-              ...{ told, service, policy },
-            });
-      // Whether a truncated one is dropped only its whole journal says.
-      const isCounted = request !== null && !in_groups && request.overlong !== 'drop';
-      return { ...totals, ...(isCounted && { ended }), waiting, took_ms };
-    });
-}
+export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependencies) => {
+  const { batch_id, running: places, in_groups = false, by_hand = false } = input;
+  const { attempt, store } = dependencies;
+  const began = performance.now();
+  const request = await store.findRequest(batch_id);
+  const service = request?.generation.service ?? '';
+  const has_workflows = request?.rollout_workflows ?? true;
+  const totals = { turns: 0, tokens: 0 };
+  const ended: Ended = { valid: 0, reward_sum: 0 };
+  const waits: Waits[] = [];
+  // The workflow says which rollouts run, unless it has slices. Else a journal without an end may be that of one that was
+  // terminated or deleted.
+  const running = places?.map(([row, repeat]): Place => ({ row, repeat })) ?? null;
+  const journals = in_groups ? (running ?? []) : await store.listJournals(batch_id);
+  const runs = running && placeKeys(running);
+  const slices =
+    request === null || running !== null
+      ? []
+      : slicesOf({ ...request, samples: await store.sampleCount(batch_id) });
+  const all = running ?? placesIn(slices, request?.num_repeats);
+  const seen: Quiet[] = [];
+  for (const place of journals) {
+    attempt.signal.throwIfAborted();
+    const ref = { batch_id, ...place };
+    const standing = newStanding();
+    for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
+    totals.turns += standing.turns;
+    totals.tokens += standing.tokens + openTokens(standing);
+    // Another repeat replaces one that failed, and a later run may not play it.
+    const isMember = place.repeat < (request?.num_repeats ?? 0);
+    // A valid end stays, whoever opens the rollout.
+    if (isMember && standing.ended !== null && VALID_STOP_REASONS.has(standing.ended)) {
+      ended.valid += 1;
+      ended.reward_sum += standing.total_reward;
+    }
+    if (runs?.has(placeKey(place)) === false) continue;
+    const waiting = await waitingAt(standing, { ref, service, store });
+    if (waiting !== null) waits.push({ ref, waiting });
+    // One that has ended is over, unless it is known to run still.
+    const mayRun = standing.ended === null || running !== null;
+    seen.push({ place, moved_at: standing.moved_at ?? 0, mayRun });
+  }
+  const asked = (place: Place): string[] => {
+    const ref = { batch_id, ...place };
+    return [
+      ...(has_workflows ? [by_hand ? batch_id : rolloutId(ref)] : []),
+      ...sliceOf(ref, slices),
+      ...(in_groups ? [`${batch_id}/${place.row}`] : []),
+    ];
+  };
+  const quiet = quietOf(withoutJournal(all, journals), seen);
+  const told = await waitOfQuiet(quiet, { ...dependencies, asked });
+  const took_ms = Math.ceil(performance.now() - began);
+  const isKnown = running !== null || !has_workflows;
+  const waiting =
+    told !== null && isUnwritten(told)
+      ? told
+      : await withReason(mostCommonWait(await ofOpen(waits, { ...dependencies, isKnown })), {
+          ...{ ...dependencies, told, service },
+        });
+  // Whether a truncated one is dropped only its whole journal says.
+  const isCounted = request !== null && !in_groups && request.overlong !== 'drop';
+  return { ...totals, ...(isCounted && { ended }), waiting, took_ms };
+};
 
 interface Quiet {
   place: Place;
@@ -108,13 +105,6 @@ interface Quiet {
 type Place = Pick<RolloutRef, 'row' | 'repeat'>;
 const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 const placeKeys = (places: readonly Place[]): ReadonlySet<string> => new Set(places.map(placeKey));
-
-/** A valid end stays, whoever opens the rollout. */
-function countEnded(counts: Ended, { ended, total_reward }: Standing): void {
-  if (ended === null || !VALID_STOP_REASONS.has(ended)) return;
-  counts.valid += 1;
-  counts.reward_sum += total_reward;
-}
 
 interface Waits {
   ref: RolloutRef;
@@ -185,22 +175,11 @@ async function waitOfQuiet(
   return first;
 }
 
-async function slicesIn(
-  batch_id: string,
-  { request, store }: { request: StoredRequest | null; store: TrajectoryStore },
-): Promise<RowRange[]> {
-  if (request === null) return [];
-  const { num_repeats } = request;
-  return slicesOf({ samples: await store.sampleCount(batch_id), num_repeats });
-}
-
 /** It plays the rollout, if that has no workflow of its own, and closes its rows. */
 const sliceOf = ({ batch_id, row }: RolloutRef, slices: readonly RowRange[]): string[] =>
   slices
     .filter(({ first, last }) => first <= row && row <= last)
     .map((slice) => sliceId(batch_id, slice));
-
-const groupId = ({ batch_id, row }: RolloutRef): string => `${batch_id}/${row}`;
 
 async function waitingAt(
   standing: Standing,

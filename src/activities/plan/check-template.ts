@@ -1,6 +1,5 @@
 import { fieldIn } from '../../model/foreign-object.js';
 import type { GenerationService } from '../../generation/generation-service.js';
-import type { Conversation } from '../../model/turn/template-check.js';
 import { promptProblem, templateOf, templateProblem } from '../../model/turn/template-check.js';
 import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
@@ -33,8 +32,8 @@ export async function checkPrompts(
   const template = { model: model ?? '', chat_template_kwargs, signal };
   const refusals = (service: GenerationService) =>
     Promise.all(
-      lists.map(({ task, roles }) =>
-        promptProblem(promptOf(task, { roles, dependencies }), templateOf(service, template)),
+      lists.map((list) =>
+        promptProblem(promptOf(list, dependencies), templateOf(service, template)),
       ),
     );
   const answers = await askedOnce(() => pool.askEach(refusals, signal));
@@ -59,12 +58,9 @@ export async function checkTemplate(
   const { generation, max_rollout_turns } = request;
   if (observationFormatOf(request) === 'bare' || max_rollout_turns === 0) return;
   const goes_on = max_rollout_turns > 1;
-  const answers = await askedOnce(() =>
-    pool.askEach(
-      (service) => problemsOn(service, { generation, goes_on, prompts, dependencies, signal }),
-      signal,
-    ),
-  );
+  const asked = { generation, goes_on, prompts, dependencies, signal };
+  const problems = (service: GenerationService) => problemsOn(service, asked);
+  const answers = await askedOnce(() => pool.askEach(problems, signal));
   const found = answers.flatMap(({ replica, answer }) =>
     answer.map(({ what, is_certain }) => ({ what: `${replica}: ${what}`, is_certain })),
   );
@@ -91,14 +87,20 @@ interface Questions {
 
 async function problemsOn(
   service: GenerationService,
-  { prompts, dependencies, ...asked }: Questions,
+  { generation, goes_on, prompts, dependencies, signal }: Questions,
 ): Promise<Found[]> {
+  const { model, chat_template_kwargs } = generation;
+  const template = templateOf(service, { model: model ?? '', chat_template_kwargs, signal });
+  const isOff = (name: string): boolean => fieldIn(chat_template_kwargs, name) === false;
+  const thinks = !isOff('enable_thinking') && !isOff('thinking');
   const found = new Map<string, Found>();
-  for (const { task, roles } of [...prompts.values()].slice(0, MOST_CONTINUED)) {
-    const given = dependencies.environment(task)?.roles ?? null;
-    const prompt = promptOf(task, { roles, dependencies });
+  for (const asked of [...prompts.values()].slice(0, MOST_CONTINUED)) {
+    const given = dependencies.environment(asked.task)?.roles ?? null;
+    const prompt = promptOf(asked, dependencies);
     const tried = await Promise.all(
-      (given ?? USUAL_ROLES).map((role) => problemOf(service, { prompt, role, ...asked })),
+      (given ?? USUAL_ROLES).map((role) =>
+        templateProblem({ prompt, role, goes_on, thinks }, template),
+      ),
     );
     const problems = tried.filter((what) => what !== null);
     const is_certain = given !== null || problems.length === tried.length;
@@ -110,29 +112,9 @@ async function problemsOn(
 
 /** An environment with `begin` may add the prompt's last message. */
 function promptOf(
-  task: string,
-  {
-    roles,
-    dependencies,
-  }: { roles: readonly string[]; dependencies: Pick<Dependencies, 'environment'> },
+  { task, roles }: { task: string; roles: readonly string[] },
+  { environment }: Pick<Dependencies, 'environment'>,
 ): readonly string[] {
-  const begins = dependencies.environment(task)?.environment.begin !== undefined;
+  const begins = environment(task)?.environment.begin !== undefined;
   return begins && roles.at(-1) !== 'user' ? [...roles, 'user'] : roles;
-}
-
-function problemOf(
-  service: GenerationService,
-  {
-    generation,
-    signal,
-    ...conversation
-  }: Omit<Conversation, 'thinks'> & Pick<Questions, 'generation' | 'signal'>,
-): Promise<string | null> {
-  const { model: asked, chat_template_kwargs } = generation;
-  const model = asked ?? '';
-  const isOff = (name: string): boolean => fieldIn(chat_template_kwargs, name) === false;
-  return templateProblem(
-    { ...conversation, thinks: !isOff('enable_thinking') && !isOff('thinking') },
-    templateOf(service, { model, chat_template_kwargs, signal }),
-  );
 }

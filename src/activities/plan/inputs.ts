@@ -10,8 +10,7 @@ import { readWhole } from '../../platform/regular-file.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import { createBucket, isRefusal, placeOf } from '../../platform/s3/bucket.js';
 import { parsedAs } from '../../model/unknown-fields.js';
-import type { Activities } from '../contract.js';
-import type { Dependencies } from '../dependencies.js';
+import type { Body } from '../dependencies.js';
 
 /** What requests may name: files below `inputs_dir`, or objects where that is an address of a bucket. */
 
@@ -20,8 +19,6 @@ const FOLDER = '.samples';
 
 /** Whether a client put this file, so that its lines are the rows that somebody gave it. */
 export const isPut = (file: string): boolean => file.startsWith(`${FOLDER}/`);
-
-const tokenFile = (token: string): string => path.join(FOLDER, `${token}.token`);
 
 /** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
@@ -173,26 +170,15 @@ const AskedInputs = z.strictObject({
  * which is read here. So a disk that only has the same path, and a file that only its writer may read, are found out
  * before a large file is written. The worker itself needs no right to write.
  */
-export function createFindInputs({
-  attempt,
-  deployment: { inputs_dir, sample_bytes },
-}: Pick<Dependencies, 'attempt' | 'deployment'>): Activities['findInputs'] {
-  return (input) =>
-    attempt(async () => {
-      const { token } = parsedAs(AskedInputs, input);
-      return {
-        inputs_dir,
-        worker: `${process.pid}@${hostname()}`,
-        most_characters: sample_bytes,
-        sees: token !== null && (await reads(token, inputs_dir)),
-      };
-    });
-}
-
-async function reads(token: string, inputsDirectory: string): Promise<boolean> {
-  try {
-    return (await contentBelow(inputsDirectory, tokenFile(token))) === token;
-  } catch {
-    return false;
-  }
-}
+export const findInputs: Body<'findInputs'> = async ([input], { deployment }) => {
+  const { inputs_dir, sample_bytes } = deployment;
+  const { token } = parsedAs(AskedInputs, input);
+  const file = path.join(FOLDER, `${token ?? ''}.token`);
+  const found = token === null ? null : contentBelow(inputs_dir, file).catch(() => null);
+  return {
+    inputs_dir,
+    worker: `${process.pid}@${hostname()}`,
+    most_characters: sample_bytes,
+    sees: token !== null && (await found) === token,
+  };
+};

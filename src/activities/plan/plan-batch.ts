@@ -5,8 +5,8 @@ import { priorityOf } from '../../model/priority.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { slicesOf, talliesOf } from '../../model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import type { Activities, BatchPlan, PlayedPlan } from '../contract.js';
-import type { Dependencies } from '../dependencies.js';
+import type { BatchPlan, PlayedPlan } from '../contract.js';
+import type { Body, Dependencies } from '../dependencies.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { pageOf } from '../report.js';
 import { restoreLimits } from '../limits/limit-facts.js';
@@ -17,48 +17,42 @@ import { prepareBatch } from './prepare-batch.js';
  * Validates the request and all its samples, asks the service for health and model, and puts request and manifest into
  * the store. Nothing is written before everything is valid.
  */
-export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
-  const { attempt, store, countOpenRollouts } = dependencies;
-  return (input, options) =>
-    attempt(async ({ workflow_id, run_id, signal, warn }) => {
-      const batch_id = parseBatchId(workflow_id);
-      const { logprobs_mode, tasks, ...batch } = await prepareBatch(
-        { input, signal, warn },
-        dependencies,
-      );
-      const { request, samples } = batch;
-      const { existed } = await store.createBatch({ batch_id, ...batch });
-      const isAgain = options?.restart === true;
-      if (existed) {
-        await waitForEarlierRun(batch_id, { countOpenRollouts, signal });
-        await restoreLimits({ batch_id, run: run_id }, store.facts);
-        await store.reopenBatch(batch_id);
-        if (isAgain) await forgetRollouts(batch_id, store);
-      }
-      const { num_repeats } = request;
-      const slices = slicesOf({ samples: samples.length, num_repeats });
-      return {
-        batch_id,
-        samples: samples.length,
-        num_repeats,
-        slices,
-        tallies: talliesOf(slices.length),
-        max_in_flight: request.max_in_flight,
-        ...(await playedPlan(batch_id, {
-          request,
-          tasks,
-          in_flight: Math.min(request.max_in_flight, samples.length * num_repeats),
-          dependencies,
-        })),
-        min_k: minKOf(request.completion),
-        refill: refillOf(request.completion),
-        logprobs_mode,
-        ...(request.min_valid > 0 && { min_valid: request.min_valid }),
-        continued: existed && !isAgain,
-        ...(!request.rollout_workflows && { plays_rollouts: true as const }),
-      };
-    });
-}
+export const planBatch: Body<'planBatch'> = async ([input, options], dependencies) => {
+  const { attempt, store } = dependencies;
+  const batch_id = parseBatchId(attempt.workflow_id);
+  const { logprobs_mode, tasks, ...batch } = await prepareBatch(input, dependencies);
+  const { request, samples } = batch;
+  const { existed } = await store.createBatch({ batch_id, ...batch });
+  const isAgain = options?.restart === true;
+  if (existed) {
+    await waitForEarlierRun(batch_id, { ...dependencies, ...attempt });
+    await restoreLimits({ batch_id, run: attempt.run_id }, store.facts);
+    await store.reopenBatch(batch_id);
+    if (isAgain) await forgetRollouts(batch_id, store);
+  }
+  const { num_repeats, max_in_flight } = request;
+  const slices = slicesOf({ samples: samples.length, num_repeats });
+  return {
+    batch_id,
+    samples: samples.length,
+    num_repeats,
+    slices,
+    tallies: talliesOf(slices.length),
+    max_in_flight,
+    ...(await playedPlan(batch_id, {
+      request,
+      tasks,
+      in_flight: Math.min(max_in_flight, samples.length * num_repeats),
+      dependencies,
+    })),
+    min_k: minKOf(request.completion),
+    refill: refillOf(request.completion),
+    logprobs_mode,
+    ...(request.min_valid > 0 && { min_valid: request.min_valid }),
+    continued: existed && !isAgain,
+    ...(!request.rollout_workflows && { plays_rollouts: true as const }),
+  };
+};
 
 /** What a stream's plan has as well. `in_flight`: how many rollouts are played at once. */
 export const playedPlan = async (

@@ -6,8 +6,7 @@ import { modeOfAll, refusalOfMode, TO_HAVE_PROCESSED } from '../../model/logprob
 import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
-import type { Attempt } from '../attempt.js';
-import type { Dependencies, GenerationPool } from '../dependencies.js';
+import type { Dependencies, GenerationPool, Running } from '../dependencies.js';
 import type { AskedEngines } from './ask-engines.js';
 import { askReplicas, askedOnce, refuseField } from './ask-engines.js';
 import { askAboutSamples, askEnvironments } from './ask-environments.js';
@@ -31,35 +30,29 @@ export interface PreparedBatch {
 }
 
 /** The normalised request with its model resolved, and the raw JSON of its samples; or all problems of it. */
-export async function prepareBatch(
-  { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
-  dependencies: Dependencies,
-): Promise<PreparedBatch> {
-  const request = await filledIn(input, dependencies.store);
-  return await prepareRequest(await checkFork(request, dependencies), { attempt, dependencies });
+export async function prepareBatch(input: unknown, running: Running): Promise<PreparedBatch> {
+  const request = await filledIn(input, running.store);
+  return await prepareRequest(await checkFork(request, running), running);
 }
 
 /** The same for a request that parses. */
 export async function prepareRequest(
   request: StoredRequest,
-  {
-    attempt,
-    dependencies,
-  }: { attempt: Pick<Attempt, 'signal' | 'warn'>; dependencies: Dependencies },
+  { attempt: { signal, warn }, ...dependencies }: Running,
 ): Promise<PreparedBatch> {
   const { samples, tasks, prompts, picture_at } = await readSamples(request, dependencies);
   const played = { tasks, ...dependencies };
   checkWorkflows(request, played);
   checkStamps(request, played);
-  checkPrograms(request, { ...played, warn: attempt.warn });
+  checkPrograms(request, { ...played, warn });
   const pool = asksPolicy(played) ? poolFor(request, dependencies) : null;
-  await askEnvironments(tasks, { dependencies, signal: attempt.signal });
-  await askAboutSamples(samples, { tasks, request, dependencies, signal: attempt.signal });
+  await askEnvironments(tasks, { dependencies, signal });
+  await askAboutSamples(samples, { tasks, request, dependencies, signal });
   const names = [...tasks.keys()];
   if (pool === null) return { request, samples, tasks: names, logprobs_mode: null };
-  const model = await resolveModel({ request, pool, signal: attempt.signal });
+  const model = await resolveModel({ request, pool, signal });
   const resolved = { ...request, generation: { ...request.generation, model } };
-  const asked = { request: resolved, pool, ...attempt };
+  const asked = { request: resolved, pool, signal, warn };
   await checkEngines(asked, dependencies);
   await checkLimits(asked);
   await checkVersions(asked);

@@ -1,7 +1,6 @@
 import { unknownTask } from '../unknown-task.js';
 import { AgentSample, agentSampleProblems } from '../../model/agent/sample.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
-import type { BatchRequest } from '../../model/batch-request.js';
 import { hasImages } from '../../model/content.js';
 import type { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
@@ -72,13 +71,16 @@ export async function readSamples(
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
     left -= text.length;
-    const tooLarge =
-      raw.length === most
-        ? tooMany(most, request)
-        : left < 0
-          ? tooLong(dependencies.deployment.sample_bytes)
-          : null;
-    if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
+    if (raw.length === most || left < 0) {
+      if (!problems.isEmpty()) throw problems.fault({ is_all: false });
+      const { num_repeats } = request;
+      throw refused(
+        raw.length === most
+          ? // More would take a batch's history beyond what a server accepts.
+            `expected at most ${most} samples with num_repeats ${num_repeats} (${most * num_repeats} rollouts), got more; split them into several batches`
+          : `expected at most ${dependencies.deployment.sample_bytes} characters of samples (half of worker.memory, which planning holds), got more; split them into several batches`,
+      );
+    }
     const row = raw.length;
     problems.add(row, checkSample(text, { row, tasks, prompts, seen, request, dependencies }));
     if (problems.isEnough()) throw problems.fault({ is_all: false });
@@ -86,13 +88,13 @@ export async function readSamples(
     if (raw.length === limit) break;
   }
   if (!problems.isEmpty()) throw problems.fault({ is_all: true });
-  if (raw.length === 0) {
-    throw invalidBatchRequest([
-      { where: 'samples', what: 'expected at least one sample, got an empty file' },
-    ]);
-  }
-  if (request.stream !== undefined && request.stream.filter !== null && !seen.trains)
-    throw nothingTrains(request.stream.filter);
+  if (raw.length === 0) throw refused('expected at least one sample, got an empty file');
+  const { filter = null } = request.stream ?? {};
+  // Each of their groups would be replaced by another one.
+  if (filter !== null && !seen.trains)
+    throw refused(
+      `expected a sample with a loss_multiplier above 0 with filter ${filter}, got none: no token would train, so no group is delivered`,
+    );
   return { samples: raw, tasks, prompts, picture_at: seen.picture_at };
 }
 
@@ -118,31 +120,7 @@ async function* storedTexts(
   for (let row = 0; row < count; row++) yield await store.readSampleText({ batch_id, row });
 }
 
-/** Each of their groups would be replaced by another one. */
-const nothingTrains = (filter: string): Fault =>
-  invalidBatchRequest([
-    {
-      where: 'samples',
-      what: `expected a sample with a loss_multiplier above 0 with filter ${filter}, got none: no token would train, so no group is delivered`,
-    },
-  ]);
-
-/** More would take a batch's history beyond what a server accepts. */
-const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
-  invalidBatchRequest([
-    {
-      where: 'samples',
-      what: `expected at most ${most} samples with num_repeats ${num_repeats} (${most * num_repeats} rollouts), got more; split them into several batches`,
-    },
-  ]);
-
-const tooLong = (most: number): Fault =>
-  invalidBatchRequest([
-    {
-      where: 'samples',
-      what: `expected at most ${most} characters of samples (half of worker.memory, which planning holds), got more; split them into several batches`,
-    },
-  ]);
+const refused = (what: string): Fault => invalidBatchRequest([{ where: 'samples', what }]);
 
 interface SampleContext {
   row: number;
@@ -212,24 +190,18 @@ function checkSample(text: string, { tasks, prompts, seen, ...context }: SampleC
     problems.push(...programSampleProblems(parsed.data, { ...dependencies, is_standard }));
     return problems;
   }
-  if (message_log.length === 0) {
-    const what = 'expected at least one message, got an empty prompt';
-    problems.push({ where: 'message_log', what });
-  }
-  if (deployed === undefined) {
-    problems.push({
-      where: 'task_name',
-      what: unknownTask(task_name, dependencies.known),
-    });
-  }
+  const refuse = (where: string, what: string): void => void problems.push({ where, what });
+  if (message_log.length === 0)
+    refuse('message_log', 'expected at least one message, got an empty prompt');
+  if (deployed === undefined) refuse('task_name', unknownTask(task_name, dependencies.known));
   const wrong = deployed?.environment.sampleProblems?.(extra_env_info ?? {}, { is_standard }) ?? [];
-  for (const { where, what } of wrong) problems.push({ where: `extra_env_info.${where}`, what });
+  for (const { where, what } of wrong) refuse(`extra_env_info.${where}`, what);
   addPrompt(prompts, { sample: parsed.data, row: context.row });
   const k = message_log.findIndex(({ content }) => hasImages(content));
   if (k === -1) return problems;
   const where = `message_log.${k}.content`;
   const what = imageProblem(message_log, context);
-  if (what !== null) problems.push({ where, what });
+  if (what !== null) refuse(where, what);
   if (isSent(context)) seen.picture_at ??= `row ${context.row}: ${where}`;
   return problems;
 }

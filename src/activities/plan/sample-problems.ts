@@ -1,5 +1,4 @@
 import type { BatchRequest } from '../../model/batch-request.js';
-import type { Fault } from '../../model/faults.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { shortened } from '../../platform/errors.js';
@@ -9,15 +8,6 @@ import { isPut } from './inputs.js';
 const ENOUGH_PROBLEMS = 11;
 /** How many of its places a problem names. */
 const MOST_RANGES = 5;
-
-/** The problems of a batch's samples: one that many rows have is one, with all its rows. */
-interface SampleProblems {
-  add: (row: number, problems: readonly Problem[]) => void;
-  isEmpty: () => boolean;
-  isEnough: () => boolean;
-  /** `is_all`: every sample was looked at. */
-  fault: (read: { is_all: boolean }) => Fault;
-}
 
 /** First and last of each range of rows. */
 export type Ranges = [first: number, last: number][];
@@ -29,15 +19,14 @@ export function addRow(ranges: Ranges, row: number): void {
   else ranges.push([row, row]);
 }
 
-interface Found extends Problem {
-  ranges: Ranges;
-}
-
-/** `samples`: of the request, whose file the problems name. */
-export function collectProblems(samples: BatchRequest['samples']): SampleProblems {
-  const found = new Map<string, Found>();
+/**
+ * The problems of a batch's samples: one that many rows have is one, with all its rows. `samples`: of the request, whose
+ * file the problems name.
+ */
+export function collectProblems(samples: BatchRequest['samples']) {
+  const found = new Map<string, Problem & { ranges: Ranges }>();
   return {
-    add: (row, problems) => {
+    add: (row: number, problems: readonly Problem[]): void => {
       for (const problem of problems) {
         const key = JSON.stringify([problem.where, problem.what]);
         const { ranges } = found.get(key) ?? { ranges: [] };
@@ -47,7 +36,8 @@ export function collectProblems(samples: BatchRequest['samples']): SampleProblem
     },
     isEmpty: () => found.size === 0,
     isEnough: () => found.size >= ENOUGH_PROBLEMS,
-    fault: (read) =>
+    /** `is_all`: every sample was looked at. */
+    fault: (read: { is_all: boolean }) =>
       invalidBatchRequest(
         [...found.values()].map(({ where, what, ranges }) => ({
           where: placeOf(ranges, { where, samples }),

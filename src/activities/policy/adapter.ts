@@ -39,9 +39,7 @@ export function isBelow(entry: ReplicaEntry, { base }: AdapterOf): boolean {
 }
 
 export const addAdapter = (found: Found, adapter: LoadableAdapter): Promise<null> =>
-  whileShown({ policy: found.policy, replica: found.replica, phase: 'adapter' }, () =>
-    added(found, adapter),
-  );
+  whileShown({ ...found, phase: 'adapter' }, () => added(found, adapter));
 
 async function added(found: Found, adapter: LoadableAdapter): Promise<null> {
   const { order, replica, policy, control, signal, record, entry, identity } = found;

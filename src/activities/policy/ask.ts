@@ -67,24 +67,22 @@ export async function askAll<T>(
     mayRefuse?: (url: string) => boolean;
   },
 ): Promise<Answers<T>> {
-  const answers = new Map<string, T>();
+  const found = new Map<string, T>();
   const engines = controls.map((control) => ({ url: control.replica, control }));
   const run = async ({ url, control }: (typeof engines)[number]): Promise<void> => {
     const again = (error: unknown): Promise<T> => {
       if (!isUnavailable(error)) throw error;
       return ask(control);
     };
-    answers.set(url, await ask(control).catch(again));
+    found.set(url, await ask(control).catch(again));
   };
   const away = await faultsOf(engines, { run, signal });
   const refusals = Object.entries(away)
     .filter(([url, fault]) => !isUnavailable(fault) && !mayRefuse(url))
     .map(([, { message }]) => message);
   if (refusals.length > 0) throw refused(refusals.join('; '));
-  const given = engines.flatMap(({ url }): [string, T][] =>
-    away[url] === undefined ? [[url, answers.get(url) as T]] : [],
-  );
-  return { answers: given, away };
+  const there = engines.filter(({ url }) => found.has(url));
+  return { answers: there.map(({ url }) => [url, found.get(url) as T]), away };
 }
 
 /** The same; refuses the update also if none answers. */

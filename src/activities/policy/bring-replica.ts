@@ -18,8 +18,7 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { canRestore, TRANSFER } from '../../model/workflow-safe/policy.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import type { Kept } from '../attempt.js';
-import type { PolicyActivities } from '../contract/policy.js';
-import type { Dependencies, PolicyService } from '../dependencies.js';
+import type { Body, PolicyService } from '../dependencies.js';
 import type { LoadableAdapter } from './adapter.js';
 import { addAdapter, adapterTo, isBelow, NO_BASE } from './adapter.js';
 import { QUESTION_MS } from './ask.js';
@@ -71,24 +70,22 @@ interface Beginning extends Found {
 }
 
 /** Compares what the record wants of a replica with what it is, and brings it there. */
-export function createBringReplica(dependencies: Dependencies): PolicyActivities['bringReplica'] {
-  return (order) =>
-    dependencies.attempt(async ({ signal, ...attempt }) => {
-      const policy = policyOf(order.service, dependencies);
-      const bringing = { order, policy, signal, kept: attempt.keeps(Checkpoint), identity: null };
-      let isReadable = true;
-      try {
-        const work = await workFor(bringing);
-        const paused_s = work === null ? 0 : await takeThrough(work);
-        return { paused_s, view: viewOf(await policy.records.latest()) };
-      } catch (error) {
-        isReadable = !isStoreFault(error) || (error instanceof Fault && isTakenOver(error));
-        throw error;
-      } finally {
-        await endLostPause(bringing, { isReadable });
-      }
-    });
-}
+export const bringReplica: Body<'bringReplica'> = async ([order], running) => {
+  const policy = policyOf(order.service, running);
+  const { signal, keeps } = running.attempt;
+  const bringing = { order, policy, signal, kept: keeps(Checkpoint), identity: null };
+  let isReadable = true;
+  try {
+    const work = await workFor(bringing);
+    const paused_s = work === null ? 0 : await takeThrough(work);
+    return { paused_s, view: viewOf(await policy.records.latest()) };
+  } catch (error) {
+    isReadable = !isStoreFault(error) || (error instanceof Fault && isTakenOver(error));
+    throw error;
+  } finally {
+    await endLostPause(bringing, { isReadable });
+  }
+};
 
 /**
  * A joiner is examined, one that has slept is woken, an adapter is put beside its weights, or its weights are loaded

@@ -31,7 +31,6 @@ import { lookAt } from './weight-files.js';
 
 const IT_HAS_LEFT = 'it has left, drains, or has joined anew';
 
-/** What engines of a ticket are asked with. */
 export interface OnTicket extends Ordering {
   ticket: Ticket;
 }

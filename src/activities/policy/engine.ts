@@ -193,7 +193,6 @@ async function resume(control: WeightControl, bound: Bound): Promise<void> {
   }
 }
 
-/** Runs a phase of what is done with an engine. */
 export type InPhase = (phase: Phase, run: () => Promise<void>) => Promise<void>;
 
 /** Names the phase that fails, in place of the engine. */

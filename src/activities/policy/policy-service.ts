@@ -12,7 +12,6 @@ import { lacking } from '../../model/workflow-safe/policy.js';
 import type { BringReplica, Bringing, OrderTaken } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 
-/** What an order is carried out with. */
 export interface Ordering {
   service: string;
   policy: PolicyService;
@@ -21,7 +20,7 @@ export interface Ordering {
   nonce: string;
   /** null: somebody asked for it. */
   why: string | null;
-  heard: Heard | undefined;
+  heard?: Heard;
 }
 
 /** Reads its input, and changes what the record wants. */

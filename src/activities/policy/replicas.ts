@@ -81,32 +81,25 @@ const of = (name: string, refusal: string | null): string | null =>
 /** Whoever may start workflows must not be able to send prompts and keys anywhere, nor one service another's. */
 async function checkAllowed(
   joiners: readonly Join[],
-  { ordering: { service, policy, dependencies }, name }: { ordering: Ordering; name: string },
+  {
+    ordering: { service, policy, dependencies },
+    name: update,
+  }: { ordering: Ordering; name: string },
 ): Promise<void> {
-  const owners = await engineOwners(dependencies);
+  const owners = new Map<string, string>();
+  for (const name of dependencies.known.services) {
+    const { urls = [], records } = dependencies.policy(name) ?? {};
+    const record = await records?.latest();
+    for (const url of [...urls, ...Object.keys(record?.replicas ?? {})]) owners.set(url, name);
+  }
   for (const { url, control_url } of joiners) {
     const owner = owners.get(url) ?? service;
     if (owner !== service)
-      throw refused(`${name}: expected an engine of no other service, got ${url} of ${owner}`);
+      throw refused(`${update}: expected an engine of no other service, got ${url} of ${owner}`);
     for (const one of [url, ...(control_url === null ? [] : [control_url])]) {
-      check(of(`${name}: ${one}`, await policy.refusalOf(one)));
+      check(of(`${update}: ${one}`, await policy.refusalOf(one)));
     }
   }
-}
-
-/** The service of each engine. */
-async function engineOwners({
-  known,
-  policy,
-}: Ordering['dependencies']): Promise<Map<string, string>> {
-  const owners = new Map<string, string>();
-  for (const service of known.services) {
-    const of = policy(service);
-    const record = await of?.records.latest();
-    for (const url of [...(of?.urls ?? []), ...Object.keys(record?.replicas ?? {})])
-      owners.set(url, service);
-  }
-  return owners;
 }
 
 /** Its holder, or an operator, lets others bring weights. */

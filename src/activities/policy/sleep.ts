@@ -188,10 +188,15 @@ export async function sleptAgain(
 
 /** Ends a sleep: its engines are brought what they lack. Or gives them memory for weights alone, and they sleep on. */
 export const wake: Order = async (input, ordering) => {
-  const { policy, why, nonce } = ordering;
+  const { policy, why, nonce, signal } = ordering;
   const { tags } = inputOf('wake', { schema: Wake, input });
   if (tags?.every((tag) => tag === 'weights') === true) {
-    await giveMemory(ordering);
+    const run = async ({ url }: { url: string }): Promise<void> => {
+      await knownControl(policy, url)?.wakeUp('weights', { within_ms: COPY_MS, signal });
+    };
+    const sleepers = sleepersOf(await policy.records.latest());
+    const faults = textsOf(await faultsOf(sleepers, { run, signal }));
+    if (Object.keys(faults).length > 0) throw refused(textOfFaults(faults));
     return { record: await policy.records.latest() };
   }
   const record = await policy.records.change((now) => {
@@ -209,12 +214,3 @@ export const wake: Order = async (input, ordering) => {
   );
   return { record, brings: bringingOf(record, { version: null, replicas }) };
 };
-
-async function giveMemory({ policy, signal }: Ordering): Promise<void> {
-  const run = async ({ url }: { url: string }): Promise<void> => {
-    await knownControl(policy, url)?.wakeUp('weights', { within_ms: COPY_MS, signal });
-  };
-  const sleepers = sleepersOf(await policy.records.latest());
-  const faults = textsOf(await faultsOf(sleepers, { run, signal }));
-  if (Object.keys(faults).length > 0) throw refused(textOfFaults(faults));
-}

@@ -1,6 +1,6 @@
 import { viewOf } from '../../model/policy/view.js';
-import type { PolicyActivities, PolicyOrder } from '../contract/policy.js';
-import type { Dependencies } from '../dependencies.js';
+import type { PolicyOrder } from '../contract/policy.js';
+import type { Body } from '../dependencies.js';
 import { begin } from './begin.js';
 import { abandon, attach, finish } from './end-transfer.js';
 import type { Order } from './policy-service.js';
@@ -14,12 +14,11 @@ const ORDERS: Record<PolicyOrder['name'], Order> = {
   ...{ release, survey, engines, join, drain, leave },
 };
 
-export function createTakeOrder(dependencies: Dependencies): PolicyActivities['takeOrder'] {
-  return ({ service, name, input, nonce = '', why = null, heard }) =>
-    dependencies.attempt(async ({ signal }) => {
-      const policy = policyOf(service, dependencies);
-      const ordering = { service, policy, dependencies, signal, nonce, why, heard };
-      const { record, ...taken } = await ORDERS[name](input, ordering);
-      return { ...taken, view: viewOf(record) };
-    });
-}
+export const takeOrder: Body<'takeOrder'> = async ([order], { attempt, ...dependencies }) => {
+  const { name, input, nonce = '', why = null, ...given } = order;
+  const policy = policyOf(order.service, dependencies);
+  const { signal } = attempt;
+  const ordering = { ...given, policy, dependencies, signal, nonce, why };
+  const { record, ...taken } = await ORDERS[name](input, ordering);
+  return { ...taken, view: viewOf(record) };
+};

@@ -1,13 +1,23 @@
 import type { BatchRequest, RolloutInput } from '../../model/batch-request.js';
-import { isByHand, limitsOf, placeOf } from '../../model/batch-request.js';
-import { Fault } from '../../model/faults.js';
+import {
+  isByHand,
+  limitsOf,
+  parseBatchId,
+  placeOf,
+  SingleRollout,
+  toBatchRequest,
+} from '../../model/batch-request.js';
+import { Fault, takenOver } from '../../model/faults.js';
+import { parsedAs } from '../../model/unknown-fields.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { checkAgentIsThere } from '../agent/open-life.js';
-import type { Activities, RolloutPlan } from '../contract.js';
-import type { Dependencies } from '../dependencies.js';
+import type { RolloutPlan } from '../contract.js';
+import type { Body, Dependencies, Running } from '../dependencies.js';
+import { restoreLimits } from '../limits/limit-facts.js';
+import { prepareBatch } from '../plan/prepare-batch.js';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import type { Playing } from '../playing.js';
 import type { Lease } from '../lease.js';
@@ -20,31 +30,48 @@ import { playSlice } from '../turn/play-turns.js';
 import { needsStart } from '../turn/session.js';
 import { begin } from './begin.js';
 import { inheritPrefix } from './inherit.js';
-import { parseSingle, planSingle } from './plan-single.js';
 
 /**
  * Opens a rollout's journal, or finds it as far as it is, and plays on if that is possible here. Returns the plan,
  * which is all that the workflow needs. A rollout that fits into one turn slice is only this activity.
  */
-export function createOpenRollout(dependencies: Dependencies): Activities['openRollout'] {
-  return (input, ...[limits = {}, spent_ms = 0]) =>
-    dependencies.attempt(async (attempt) => {
-      const place = placeOf(input, attempt.workflow_id);
-      const given = isByHand(input)
-        ? parseSingle(input)
-        : await requestOf(place.batch_id, dependencies.store);
-      const { batch_id, row, repeat } = place;
-      const ref = { batch_id, row, repeat };
-      const { rollout_timeout = given.rollout_timeout } = limits;
-      const deadline = { rollout_timeout, spent_ms };
-      return await withLease({ ...dependencies, attempt, ref, deadline }, async (lease) => {
-        const is_batch = 'sample' in given;
-        const request = is_batch
-          ? await planSingle({ single: given, attempt: lease }, dependencies)
-          : given;
-        return { ...(await open({ place, request, limits, lease }, dependencies)), is_batch };
-      });
-    });
+export const openRollout: Body<'openRollout'> = async (
+  [input, limits = {}, spent_ms = 0],
+  running,
+) => {
+  const place = placeOf(input, running.attempt.workflow_id);
+  const given = isByHand(input)
+    ? parsedAs(SingleRollout, input)
+    : await requestOf(place.batch_id, running.store);
+  const { batch_id, row, repeat } = place;
+  const ref = { batch_id, row, repeat };
+  const { rollout_timeout = given.rollout_timeout } = limits;
+  const deadline = { rollout_timeout, spent_ms };
+  return await withLease({ ...running, ref, deadline }, async (lease) => {
+    const is_batch = 'sample' in given;
+    const request = is_batch ? await planSingle(given, { ...running, attempt: lease }) : given;
+    return { ...(await open({ place, request, limits, lease }, running)), is_batch };
+  });
+};
+
+/** A rollout started by hand brings its sample and is planned as a batch of one. Returns that batch's request. */
+async function planSingle(single: SingleRollout, running: Running): Promise<BatchRequest> {
+  const { attempt, store } = running;
+  const { run_id } = attempt;
+  const batch_id = parseBatchId(attempt.workflow_id);
+  const { request, samples } = await prepareBatch(toBatchRequest(single), running);
+  const { existed } = await store.createBatch({ batch_id, request, samples });
+  // An abandoned attempt must not open what another one has closed.
+  attempt.signal.throwIfAborted();
+  if (existed) {
+    const ref = { batch_id, row: 0, repeat: 0 };
+    const { finished_in } = await store.readTrajectory(ref);
+    // A rollout that its workflow has begun to finish is opened no more, and neither is its batch.
+    if (finished_in === run_id) throw takenOver(`the journal of ${rolloutId(ref)}`);
+    await restoreLimits({ batch_id, run: run_id }, store.facts);
+    await store.reopenBatch(batch_id);
+  }
+  return await requestOf(batch_id, store);
 }
 
 interface RolloutOpening {

@@ -2,12 +2,11 @@ import type { DeliveredGroup, StepFact, StoredStep } from '../../model/stream/fa
 import { lagMetrics, overtakenNote } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/results/metrics.js';
-import type { Attempt } from '../attempt.js';
 import { closePart, joinParts, putResult } from '../close/closing.js';
 import type { Replacements } from '../close/fold-rows.js';
-import type { StepResult, StreamActivities } from '../contract/stream.js';
+import type { StepResult } from '../contract/stream.js';
 import type { StepOutputs } from '../../trajectories/trajectory-store.js';
-import type { Dependencies } from '../dependencies.js';
+import type { Body, Running } from '../dependencies.js';
 import { requestOf, streamOf } from '../request-of.js';
 import { forgetDecided, streamFacts } from './stream-facts.js';
 import type { StreamFacts } from './stream-facts.js';
@@ -16,25 +15,17 @@ import type { StreamFacts } from './stream-facts.js';
  * The rows of a step, folded from its groups' journals like a batch's. Later requests get the existing ones: the
  * metrics are written last, and a step that has them is never written again.
  */
-export const createCloseStep =
-  (dependencies: Dependencies): StreamActivities['closeStep'] =>
-  (place) =>
-    dependencies.attempt((attempt) => closeStep(place, { ...dependencies, attempt }));
-
-async function closeStep(
-  place: StepPlace,
-  dependencies: Omit<Dependencies, 'attempt'> & { attempt: Attempt },
-): Promise<StepResult> {
-  const { store } = dependencies;
+export const closeStep: Body<'closeStep'> = async ([place], running) => {
+  const { store } = running;
   const facts = streamFacts(place.stream_id, store.facts);
   const outputs = store.stepOutputs(place);
   const existing = (await outputs.readMetrics()) as StepResult | null;
-  const result = existing ?? (await writeStep(place, { ...dependencies, facts, outputs }));
+  const result = existing ?? (await writeStep(place, { ...running, facts, outputs }));
   // Also of a step that exists: the attempt that wrote it may have died before this.
   const fact = await facts.steps.find(place.step);
   if (fact !== null) await forgetDecided(fact, facts);
   return result;
-}
+};
 
 interface StepPlace {
   stream_id: string;
@@ -43,40 +34,30 @@ interface StepPlace {
 
 async function writeStep(
   { stream_id, step }: StepPlace,
-  {
-    store,
-    environment,
-    endOf,
-    attempt,
-    facts,
-    outputs,
-  }: Omit<Dependencies, 'attempt'> & {
-    attempt: Attempt;
-    facts: StreamFacts;
-    outputs: StepOutputs;
-  },
+  { facts, ...running }: Running & { facts: StreamFacts; outputs: StepOutputs },
 ): Promise<StepResult> {
+  const { store, attempt, outputs } = running;
   const fact = await keptStep({ stream_id, step }, facts);
   const { version, groups, final, delivered } = fact;
   const request = await requestOf(stream_id, store);
   const { max_lag, versions_per_step, when_stale } = streamOf(request, stream_id);
   const inStep = { step, version, max_lag, masks: when_stale === 'mask' };
   const closing = {
+    ...running,
     input: { batch_id: stream_id, stopped: true },
     request,
     replacements: replacementsOf(delivered, request),
-    store,
-    endOf,
-    delivered: { ...inStep, born: bornOf(delivered) },
-    outputs,
-    attempt,
+    delivered: {
+      ...inStep,
+      born: new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]]))),
+    },
   };
   // By their places in the step, because its groups are not consecutive.
   const part = { first: 0, last: groups.length - 1 };
   await closePart(part, { ...closing, rows: groups });
-  const before = await versionBefore(step, facts);
+  const before = step === 0 ? null : ((await facts.steps.find(step - 1))?.version ?? null);
   const closed = await joinParts([part], {
-    ...{ ...closing, environment },
+    ...closing,
     besides: (summaries) => {
       const note = overtakenNote(summaries, { ...inStep, versions_per_step, before });
       if (note !== null) attempt.warn(`${stream_id}: ${note}`);
@@ -124,12 +105,6 @@ function replacementsOf(
   }
   return found;
 }
-
-const bornOf = (delivered: readonly DeliveredGroup[]): Map<number, number> =>
-  new Map(delivered.flatMap(({ group, born }) => (born === null ? [] : [[group, born]])));
-
-const versionBefore = async (step: number, { steps }: StreamFacts): Promise<number | null> =>
-  step === 0 ? null : ((await steps.find(step - 1))?.version ?? null);
 
 const streamMetrics = ({ counts }: StepFact): Metrics =>
   Object.fromEntries(

@@ -5,27 +5,20 @@ import type { Facts } from '../../trajectories/trajectory-store.js';
 import type { FactsOf } from '../facts.js';
 import { factsOf } from '../facts.js';
 
-export interface StreamFacts {
-  /** By group, without gaps. */
-  admitted: FactsOf<Admitted>;
-  /** By group. */
-  ended: FactsOf<GroupEnd>;
-  /** By group. */
-  dropped: FactsOf<z.infer<typeof Dropped>>;
-  /** Without gaps. */
-  steps: FactsOf<StoredStep>;
-  /** In the order in which they were forgotten, without gaps. */
-  forgotten: FactsOf<z.infer<typeof Forgotten>>;
-}
+export type StreamFacts = ReturnType<typeof streamFacts>;
 
-export function streamFacts(stream_id: string, facts: Facts): StreamFacts {
+export function streamFacts(stream_id: string, facts: Facts) {
   const of = <T>(kind: string, schema: z.ZodType<T>): FactsOf<T> =>
     factsOf([stream_id, kind], { schema, facts });
   return {
+    /** By group, without gaps. */
     admitted: of('admitted', Admitted),
+    /** By group, like the next. */
     ended: of('ended', GroupEnd),
     dropped: of('dropped', Dropped),
+    /** Without gaps. */
     steps: of('steps', StoredStep),
+    /** In the order in which they were forgotten, without gaps. */
     forgotten: of('forgotten', Forgotten),
   };
 }

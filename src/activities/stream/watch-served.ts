@@ -4,8 +4,8 @@ import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { lowestServed, servedOf } from '../../model/workflow-safe/stream/state.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { isOfTemporal, timeText } from '../../model/workflow-safe/waiting.js';
-import type { Served, StreamActivities } from '../contract/stream.js';
-import type { Dependencies } from '../dependencies.js';
+import type { Served } from '../contract/stream.js';
+import type { Body, Dependencies } from '../dependencies.js';
 import { viewOf } from '../../model/policy/view.js';
 import { policyOf } from '../policy/policy-service.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
@@ -15,35 +15,28 @@ const LOOK_EVERY_MS = 250;
 /** Then the workflow asks again, so that a draining worker is not held up for long. */
 const WATCH_MS = 5 * 60_000;
 
-export function createWatchServed(dependencies: Dependencies): StreamActivities['watchServed'] {
-  return ({ service, known, at_once = false }) =>
-    dependencies.attempt(async ({ signal }) => {
-      const queues = watchQueues(dependencies, known.waiting ?? null);
-      for (const end = performance.now() + WATCH_MS; ;) {
-        const served = await servedNow(service, { known, dependencies });
-        const unpolled = at_once ? queues.last() : await queues.look();
-        const now = unpolled === null ? served : { ...served, waiting: served.waiting ?? unpolled };
-        if (at_once || isNews(now, known) || performance.now() > end) return now;
-        await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
-        signal.throwIfAborted();
-      }
-    });
-}
+export const watchServed: Body<'watchServed'> = async ([input], dependencies) => {
+  const { service, known, at_once = false } = input;
+  const { signal } = dependencies.attempt;
+  const queues = watchQueues(dependencies, known.waiting ?? null);
+  for (const end = performance.now() + WATCH_MS; ;) {
+    const served = await servedNow(service, { known, dependencies });
+    const unpolled = at_once ? queues.last() : await queues.look();
+    const now = unpolled === null ? served : { ...served, waiting: served.waiting ?? unpolled };
+    if (at_once || isNews(now, known) || performance.now() > end) return now;
+    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+    signal.throwIfAborted();
+  }
+};
 
 /** A question to the server for each queue. */
 const LOOK_AT_QUEUES_MS = 5000;
-
-interface Queues {
-  /** What is known without asking. */
-  last: () => Waiting | null;
-  look: () => Promise<Waiting | null>;
-}
 
 /** Whether somebody polls the queues in which rollouts wait: their own activities could not say it. */
 function watchQueues(
   { deployment, known, environment, waitOfQueue }: Dependencies,
   before: Waiting | null,
-): Queues {
+) {
   const behind = known.environments.flatMap((task) => {
     const { plays_on = true, task_queue = '' } = environment(task) ?? {};
     return plays_on ? [] : [task_queue];
@@ -59,8 +52,9 @@ function watchQueues(
     return null;
   };
   return {
+    /** What is known without asking. */
     last: () => last,
-    look: async () => {
+    look: async (): Promise<Waiting | null> => {
       if (performance.now() < looks_at) return last;
       looks_at = performance.now() + LOOK_AT_QUEUES_MS;
       // A server that does not answer says nothing new.

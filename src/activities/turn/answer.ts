@@ -10,7 +10,6 @@ import { describeError } from '../../platform/errors.js';
 import { readJson, writeJson } from '../../platform/json/kept.js';
 import { withoutSecrets } from '../../platform/secrets.js';
 
-/** What an environment is asked. */
 export interface AskedStep {
   task: string;
   turn: { message_log: EnvironmentMessage[]; metadata: ForeignObject };
@@ -43,12 +42,21 @@ export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answ
     const what = 'expected a message, because the rollout goes on, got null';
     throw rejection([{ where: 'observation', what }]);
   }
+  const worth = paid(given, rejection);
+  const metadata = given.metadata ?? null;
+  try {
+    // Cycles and BigInts cannot be journalled, and would look like a fault of the store.
+    writeJson(metadata);
+  } catch (error) {
+    const what = `expected what JSON can hold: ${describeError(error)}`;
+    throw rejection([{ where: 'metadata', what }]);
+  }
   return cleaned({
     message: observation,
-    ...paid(given, rejection),
+    ...worth,
     terminated,
     truncated,
-    metadata: storable(given.metadata ?? null, rejection),
+    metadata,
     next_stop_strings: given.next_stop_strings ?? null,
     ...(answer !== null && { answer }),
   });
@@ -108,20 +116,6 @@ function paid(
   if (sum.success) return { reward: sum.data, rewards: reward };
   const what = `of their sum, ${sum.error.issues[0]?.message ?? ''}`;
   throw rejection([{ where: 'reward', what }]);
-}
-
-/** Cycles and BigInts cannot be journalled, and would look like a fault of the store. */
-function storable(
-  metadata: ForeignObject | null,
-  rejection: (problems: Problem[]) => Fault,
-): ForeignObject | null {
-  try {
-    writeJson(metadata);
-    return metadata;
-  } catch (error) {
-    const what = `expected what JSON can hold: ${describeError(error)}`;
-    throw rejection([{ where: 'metadata', what }]);
-  }
 }
 
 /**

@@ -10,7 +10,6 @@ import type { Call, Pool, Waits } from '../../sampling/call.js';
 import { sample } from '../../sampling/sample.js';
 import { knownEos } from '../../sampling/seam.js';
 import { tapeOf } from '../../sampling/tape.js';
-import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Playing } from '../playing.js';
 import { journalLost, poolOf, sharerOf } from '../playing.js';
@@ -19,15 +18,9 @@ import { picturesOf } from '../pictures.js';
 import { playOpened } from '../play-from-journal.js';
 
 /** Generates the turn in progress, unless the journal already has its generation. */
-export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
-  return playOpened(dependencies, {
-    activity: 'generateTurn',
-    play: async (playing) => {
-      if (nextStep(playing.journal.trajectory) === 'generate')
-        await generate(playing, dependencies);
-    },
-  });
-}
+export const generateTurn = playOpened('generateTurn', async (playing, dependencies) => {
+  if (nextStep(playing.journal.trajectory) === 'generate') await generate(playing, dependencies);
+});
 
 /**
  * One turn's answer, from the log to its `generation` line, by src/sampling. The line completes it: a retried activity

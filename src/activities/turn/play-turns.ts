@@ -1,20 +1,11 @@
 import { nextStep, type NextStep } from '../../model/turn/stop-rules.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { runProgram } from '../agent/run-program.js';
-import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { generate } from './generate-turn.js';
 import type { Playing } from '../playing.js';
 import { playOpened } from '../play-from-journal.js';
 import { step } from './step-environment.js';
-
-/** Plays turn after turn, on from where another activity has left the rollout. */
-export function createPlayTurns(dependencies: Dependencies): Activities['playTurns'] {
-  return playOpened(dependencies, {
-    activity: 'playTurns',
-    play: (playing) => playSlice(playing, dependencies),
-  });
-}
 
 const PLAY = { generate, step, run: runProgram };
 
@@ -38,6 +29,9 @@ export async function playSlice(playing: Playing, dependencies: Dependencies): P
     if (next === 'generate' && (await endsHere())) return;
   }
 }
+
+/** Plays turn after turn, on from where another activity has left the rollout. */
+export const playTurns = playOpened('playTurns', playSlice);
 
 /** To be asked between two turns: whether the slice is over. Syncs from time to time. */
 function sliceOf(

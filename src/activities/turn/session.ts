@@ -47,7 +47,11 @@ export async function openLife(
 ): Promise<Sample> {
   const { journal, ref } = playing;
   const { session } = journal.trajectory;
-  if (session.losses >= MAX_LOSSES) throw lostTooOften(session);
+  if (session.losses >= MAX_LOSSES)
+    throw new Fault({
+      type: 'EnvironmentStateLost',
+      message: `its session was lost ${session.losses} times, the last time: ${session.gone ?? ''}`,
+    });
   const { sample } = await sampleOf(ref, store);
   const { environment } = find(sample.task_name) ?? {};
   if (environment?.begin === undefined) return sample;
@@ -66,12 +70,6 @@ export async function openLife(
     throw await recordFault(error, { ...playing, attempts, names });
   }
 }
-
-const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
-  new Fault({
-    type: 'EnvironmentStateLost',
-    message: `its session was lost ${losses} times, the last time: ${gone ?? ''}`,
-  });
 
 interface Beginning extends Pick<Dependencies, 'storeId'> {
   sample: Sample;

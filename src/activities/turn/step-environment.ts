@@ -22,7 +22,6 @@ import type { Share } from '../../platform/waits/allowance.js';
 import { withShare } from '../../platform/waits/allowance.js';
 import { checkBounds, journalled, type Answer, type AskedStep } from './answer.js';
 import { environmentFault, stepInSession } from './session.js';
-import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Playing } from '../playing.js';
 import { poolOf, sharerOf } from '../playing.js';
@@ -33,14 +32,9 @@ import { verdictOf, withoutSession } from '../agent/verify-program.js';
 import { playOpened } from '../play-from-journal.js';
 
 /** Answers the generated turn, unless the journal already has the answer. */
-export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
-  return playOpened(dependencies, {
-    activity: 'stepEnvironment',
-    play: async (playing) => {
-      if (nextStep(playing.journal.trajectory) === 'step') await step(playing, dependencies);
-    },
-  });
-}
+export const stepEnvironment = playOpened('stepEnvironment', async (playing, dependencies) => {
+  if (nextStep(playing.journal.trajectory) === 'step') await step(playing, dependencies);
+});
 
 /**
  * What the environment says, from its question to the journal: of a turn, with its ids and how many of them fit, or of
@@ -133,7 +127,6 @@ export function turnOf(trajectory: Trajectory): AskedStep {
   };
 }
 
-/** Waits for a place at the environment, and asks it. */
 export async function askEnvironment(
   playing: Playing,
   {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt } from '../../../src/activities/attempt.js';
 import { attemptOf } from '../../fakes/attempt.js';
-import type { Dependencies } from '../../../src/activities/dependencies.js';
-import { createCloseStep } from '../../../src/activities/stream/close-step.js';
+import type { WorkerDependencies } from '../../../src/activities/dependencies.js';
+import { createActivities } from '../../../src/activities/index.js';
 import { streamFacts } from '../../../src/activities/stream/stream-facts.js';
 import { StreamRequest } from '../../../src/model/stream/stream-request.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
@@ -38,12 +38,12 @@ test('a step that is forgotten while its rows are written is never delivered wit
     };
   };
   const attempt = attemptOf();
-  const closeStep = createCloseStep({
+  const { closeStep } = createActivities({
     store: { ...store, stepOutputs },
     environment: () => undefined,
     endOf: () => Promise.resolve(null),
     attempt: (run: (attempt: Attempt) => unknown) => run(attempt),
-  } as unknown as Dependencies);
+  } as unknown as WorkerDependencies);
   await assert.rejects(
     closeStep(PLACE),
     faultOf('StepOutOfOrder', 'step 0 of batch was forgotten'),
@@ -90,12 +90,12 @@ test('a step whose versions have jumped says so in its result and in the log, on
     keeps: attemptOf().keeps,
     warn: (warning: string) => warnings.push(warning),
   } as unknown as Attempt;
-  const closeStep = createCloseStep({
+  const { closeStep } = createActivities({
     store,
     environment: () => undefined,
     endOf: () => Promise.resolve(null),
     attempt: (run: (attempt: Attempt) => unknown) => run(attempt),
-  } as unknown as Dependencies);
+  } as unknown as WorkerDependencies);
   assert.equal((await closeStep(PLACE)).notes, undefined);
   const note =
     'step 1: group 1 has tokens up to 4 versions behind version 7, max_lag is 1; versions went from 3 to 7 in one step, versions_per_step is 1';
