@@ -29,7 +29,6 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
     onChange: (now) => {
       tally = now;
     },
-    onEnded: () => undefined,
     onValid: (result) => {
       rewards.push(result.total_reward);
       if (result.untrained === true) untrained += 1;
@@ -50,16 +49,12 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
     // A stopped group has not ended: it continues when the stream does.
     const said: GroupNews =
       isStopped() || cancelled ? { group, outcome: null } : await endGroup({ stream_id, ...end });
-    await signalStream(stream_id, said);
+    // A stream that does not run reads the outcome in the store later.
+    await getExternalWorkflowHandle(stream_id)
+      .signal(groupSignal, said)
+      .catch(() => undefined);
     return said;
   });
   if (cancelled) throw new CancelledFailure('the group was cancelled');
   return news;
-}
-
-/** A stream that does not run reads the outcome in the store later. */
-async function signalStream(stream_id: string, news: GroupNews): Promise<void> {
-  await getExternalWorkflowHandle(stream_id)
-    .signal(groupSignal, news)
-    .catch(() => undefined);
 }

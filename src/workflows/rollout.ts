@@ -23,6 +23,8 @@ export async function rollout(
   const limits = handleLimitUpdates(reached, input);
   const history = watchHistory();
   const looks = lookAtItself(view.seen);
+  // Any client may have set it.
+  const heartbeat_timeout_ms = workflowInfo().memo?.[HEARTBEAT_MEMO];
   return await playRollout(input, {
     limits,
     view,
@@ -33,12 +35,6 @@ export async function rollout(
     inNewRun: (now) => (history.isLong() ? continueAsNew<typeof rollout>(input, now) : null),
     onEnded: looks.over,
     in_slice: false,
-    heartbeat_timeout_ms: heartbeatOfBatch(),
+    ...(isHeartbeat(heartbeat_timeout_ms) && { heartbeat_timeout_ms }),
   });
-}
-
-/** Any client may have set it. */
-function heartbeatOfBatch(): number | undefined {
-  const timeout_ms = workflowInfo().memo?.[HEARTBEAT_MEMO];
-  return isHeartbeat(timeout_ms) ? timeout_ms : undefined;
 }

@@ -27,7 +27,6 @@ import { failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { TrainerUpdates } from './stream/trainer-updates.js';
 import { handleTrainerUpdates } from './stream/trainer-updates.js';
-import type { StreamView } from './stream/stream-view.js';
 import { showStream } from './stream/stream-view.js';
 import { lookWhileStepsAreAwaited } from './views/looks.js';
 
@@ -75,7 +74,15 @@ export async function rolloutStream(
 
   // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
   const watching = watchPolicy(stream);
-  const looks = lookForTrainer(parts, view.seen);
+  // What a trainer waits for; and a group that has ended without a word is found.
+  const looks = lookWhileStepsAreAwaited(plan, {
+    seen: view.seen,
+    running: () => membersOf(stream),
+    step: () => ({ next: stream.pacing().next_step, isAsked: trainer.isAsked() }),
+    onLook: () => {
+      groups.lookAtAdopted(running());
+    },
+  });
   try {
     if (reached === null) {
       // A group may have ended since the stream was planned. Started again, it would play its failed members again.
@@ -102,13 +109,13 @@ export async function rolloutStream(
   looks.over();
   trainer.close('the stream is stopped; starting its id again continues it');
   steering.closing();
-  view.stopping();
+  view.enter('stopping');
   const { consideredCancelled } = CancellationScope.current();
   await CancellationScope.nonCancellable(async () => {
     await groups.ended(running(), consideredCancelled ? 'cancel' : 'stop');
     await condition(() => !deliveries.areBusy() && allHandlersFinished());
   });
-  view.done();
+  view.enter('done');
   if (consideredCancelled) throw new CancelledFailure('the stream was cancelled; its steps stay');
   const { next_step, admitted, out } = stream.pacing();
   return { schema_version: 1, stream_id: plan.stream_id, steps: next_step, admitted, out };
@@ -198,20 +205,6 @@ function writeRows(step: number, { stream, deliveries }: StreamParts): void {
   // The next request for the step has them written again.
   write().catch(() => undefined);
 }
-
-/** What a trainer waits for; and a group that has ended without a word is found. */
-const lookForTrainer = (
-  { stream, groups, trainer }: StreamParts,
-  seen: StreamView['seen'],
-): ReturnType<typeof lookWhileStepsAreAwaited> =>
-  lookWhileStepsAreAwaited(stream.plan, {
-    seen,
-    running: () => membersOf(stream),
-    step: () => ({ next: stream.pacing().next_step, isAsked: trainer.isAsked() }),
-    onLook: () => {
-      groups.lookAtAdopted(runningOf(stream));
-    },
-  });
 
 /** For someone to repair the deployment. */
 const WATCH_AGAIN_MS = 60_000;

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { watchGroups } from '../../src/workflows/children/run-rollouts.js';
 import type { Member } from '../../src/workflows/children/refill.js';
 import { queueMembers } from '../../src/workflows/children/refill.js';
 import type { WrittenHistory } from '../harness/written-history.js';
@@ -28,20 +27,16 @@ describe('a group has ended', () => {
       fc.property(
         batches,
         ({ samples, num_repeats, max_replacements, max_in_flight, steps, over }) => {
-          const isOver = new Set<number>();
           const rows = { first: 0, last: samples - 1 };
-          const line = queueMembers({
-            rows,
-            num_repeats,
-            max_replacements,
-            isOver: (row) => isOver.has(row),
-          });
           const running: Member[] = [];
           const ended: number[] = [];
-          const groups = watchGroups(line, (row) => ended.push(row));
+          const line = queueMembers({
+            ...{ rows, num_repeats, max_replacements, k: 1 },
+            onEnded: (row) => ended.push(row),
+          });
           const startAll = (): void => {
             while (running.length < max_in_flight) {
-              const member = groups.next();
+              const member = line.next();
               if (member === null) return;
               assert.ok(
                 !ended.includes(member.row),
@@ -52,11 +47,11 @@ describe('a group has ended', () => {
           };
           startAll();
           for (const [i, { which, fails }] of steps.entries()) {
-            for (const { row } of over.filter(({ at }) => at === i)) isOver.add(row);
+            for (const { row } of over.filter(({ at }) => at === i)) line.valid(row);
             const [member] = running.splice(which % Math.max(1, running.length), 1);
             if (member === undefined) break;
             if (fails) line.failed(member);
-            groups.ended(member.row);
+            line.ended(member.row);
             assert.ok(!ended.some((row) => running.some((one) => one.row === row)));
             startAll();
           }
@@ -64,7 +59,7 @@ describe('a group has ended', () => {
           // Without replacements all of them end, except those that began with none.
           if (max_replacements === null && running.length === 0)
             for (let row = 0; row < samples; row++)
-              assert.ok(ended.includes(row) || isOver.has(row), `${row} has not ended`);
+              assert.ok(ended.includes(row) || line.hasEnough(row), `${row} has not ended`);
         },
       ),
     );

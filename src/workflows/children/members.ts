@@ -1,4 +1,3 @@
-import type { ChildWorkflowHandle } from '@temporalio/workflow';
 import { ParentClosePolicy, WorkflowIdReusePolicy, startChild } from '@temporalio/workflow';
 import type { RolloutResult } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
@@ -46,17 +45,30 @@ interface Starting extends Starts {
 /** As a child workflow, which has these limits from its start. */
 export async function startMember(
   ref: RolloutInput,
-  starting: Starting,
+  { num_repeats, limits, rollout_timeout, heartbeat_timeout_ms, priority }: Starting,
 ): Promise<{ given: LimitsChange | null; rollout: RunningMember }> {
-  const child = await startRollout(ref, starting);
-  const rollout: RunningMember = {
+  const memo = {
+    ...(limits !== null && { [LIMITS_MEMO]: limits }),
+    ...(rollout_timeout !== undefined && { [TIMEOUT_MEMO]: rollout_timeout }),
+    ...(heartbeat_timeout_ms !== undefined && { [HEARTBEAT_MEMO]: heartbeat_timeout_ms }),
+  };
+  const child = await startChild<typeof rollout>('rollout', {
+    args: [ref],
+    workflowId: rolloutId(ref),
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.TERMINATE,
+    staticSummary: summaryOf(ref, num_repeats),
+    ...(priority !== undefined && { priority }),
+    ...(Object.keys(memo).length > 0 && { memo }),
+  });
+  const running: RunningMember = {
     result: () => child.result() as Promise<RolloutResult>,
     stop: () => {
       unawaited(child.signal(stopSignal));
     },
     limit: (change) => child.signal(limitsSignal, change),
   };
-  return { given: starting.limits, rollout };
+  return { given: limits, rollout: running };
 }
 
 /**
@@ -92,26 +104,6 @@ export function playMember(
       return undefined;
     },
   };
-}
-
-function startRollout(
-  ref: RolloutInput,
-  { num_repeats, limits, rollout_timeout, heartbeat_timeout_ms, priority }: Starting,
-): Promise<ChildWorkflowHandle<typeof rollout>> {
-  const memo = {
-    ...(limits !== null && { [LIMITS_MEMO]: limits }),
-    ...(rollout_timeout !== undefined && { [TIMEOUT_MEMO]: rollout_timeout }),
-    ...(heartbeat_timeout_ms !== undefined && { [HEARTBEAT_MEMO]: heartbeat_timeout_ms }),
-  };
-  return startChild<typeof rollout>('rollout', {
-    args: [ref],
-    workflowId: rolloutId(ref),
-    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
-    parentClosePolicy: ParentClosePolicy.TERMINATE,
-    staticSummary: summaryOf(ref, num_repeats),
-    ...(priority !== undefined && { priority }),
-    ...(Object.keys(memo).length > 0 && { memo }),
-  });
 }
 
 /** Counted from 0, as in its id. */

@@ -42,7 +42,9 @@ export function openSlices({ slices, num_repeats, max_in_flight, refill }: Batch
   const rolloutsOf = ({ first, last }: BatchPlan['slices'][number]): number =>
     (last - first + 1) * num_repeats;
   const inFlight = sharesInFlight(max_in_flight, slices.map(rolloutsOf));
-  const replacements = refill && sharesOf(refill.max_replacements, slices.length);
+  // Any slice can use all of them.
+  const anyOf = slices.map(() => Infinity);
+  const replacements = refill && sharesInFlight(refill.max_replacements, anyOf);
   return new Map(
     slices.map((slice, i) => {
       const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
@@ -109,13 +111,6 @@ export const limitsTo = (open: OpenSlices) => (change: LimitsChange) =>
 
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
   replacements === null ? [in_flight] : [in_flight, replacements];
-
-/** As equal as can be. */
-function sharesOf(whole: number, slices: number): number[] {
-  const base = Math.floor(whole / slices);
-  const rest = whole % slices;
-  return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
-}
 
 /**
  * Shares of `max_in_flight` for slices of so many rollouts: as equal as whole rollouts allow, and what one slice cannot use

@@ -18,8 +18,7 @@ import { roomProblem } from '../steering/event-budget.js';
 import { inRounds, unawaited } from '../steering/messages.js';
 import type { RunningMember, Starts } from './members.js';
 import { playMember, startMember } from './members.js';
-import { countGroups } from './min-k.js';
-import type { Member, MemberQueue } from './refill.js';
+import type { Member } from './refill.js';
 import { queueMembers } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
 
@@ -29,8 +28,8 @@ export interface Run extends Starts {
   /** How many may run at once, initially. */
   max_in_flight: number;
   onChange: (tally: Tally) => void;
-  /** Called once for each row whose group has ended. */
-  onEnded: (row: number) => void;
+  /** Called once for each row whose group has ended; absent: nobody asks. */
+  onEnded?: (row: number) => void;
   /** Called once for each rollout that becomes a row for the trainer. */
   onValid?: (result: RolloutResult) => void;
   /** A group with this many valid rollouts stops its other members; null: never. */
@@ -83,10 +82,8 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
   let stopped = false;
-  const groups = countGroups(run.k);
   const startInTurn = createStartInTurn();
-  const line = queueMembers({ ...run, isOver: groups.hasEnough });
-  const whole = watchGroups(line, onEnded);
+  const line = queueMembers({ ...run, onEnded });
   const announce = inRounds((change: LimitsChange) =>
     [...playing.values()].map((rollout) => rollout?.limit(change)),
   );
@@ -98,7 +95,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
-    const isOver = (): boolean => stopped || groups.hasEnough(ref.row);
+    const isOver = (): boolean => stopped || line.hasEnough(ref.row);
     playing.set(member, null);
     tally.running += 1;
     if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
@@ -118,7 +115,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       playing.delete(member);
       const isValid = count(tally, result);
       if (isValid) onValid?.(result);
-      if (isValid && groups.count(ref.row)) stopPlaying(ref.row);
+      if (isValid && line.valid(ref.row)) stopPlaying(ref.row);
     } catch (error) {
       // Its journal says what ended it. A child that could not even start is closed without a journal.
       if (countFailure(tally, { error, ref, run })) line.failed(member);
@@ -126,7 +123,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       playing.delete(member);
       tally.running -= 1;
       tally.done += 1;
-      whole.ended(member.row);
+      line.ended(member.row);
       onChange({ ...tally });
     }
   };
@@ -136,7 +133,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
     await condition(
       () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
     );
-    return stopped ? null : whole.next();
+    return stopped ? null : line.next();
   };
 
   return {
@@ -207,34 +204,4 @@ function count(tally: Tally, result: RolloutResult): boolean {
   tally.valid += 1;
   tally.reward_sum += result.total_reward;
   return true;
-}
-
-/** Which groups have ended: no member runs, and none will start. */
-interface EndedGroups {
-  /** Takes a member from the queue. */
-  next: () => Member | null;
-  /** A member has ended, in any way. */
-  ended: (row: number) => void;
-}
-
-/** Calls back once for each row. A group whose members were not started because of a stop never ends here. */
-export function watchGroups(
-  line: Pick<MemberQueue, 'next' | 'hasMore'>,
-  onEnded: (row: number) => void,
-): EndedGroups {
-  const running = new Map<number, number>();
-  const runningOf = (row: number): number => running.get(row) ?? 0;
-  return {
-    next: () => {
-      const member = line.next();
-      if (member !== null) running.set(member.row, runningOf(member.row) + 1);
-      return member;
-    },
-    ended: (row) => {
-      running.set(row, runningOf(row) - 1);
-      if (runningOf(row) > 0 || line.hasMore(row)) return;
-      running.delete(row);
-      onEnded(row);
-    },
-  };
 }

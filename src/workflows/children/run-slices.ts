@@ -12,7 +12,7 @@ import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { sliceId } from '../../model/workflow-safe/slices.js';
 import { inRounds, stopSignal, tallySignal, unawaited } from '../steering/messages.js';
-import type { OpenSlices, Share } from './open-slices.js';
+import type { Share } from './open-slices.js';
 import {
   openSlices,
   passOn,
@@ -45,7 +45,18 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   const announce = inRounds(limitsTo(open));
   let stopped = false;
   const startInTurn = createStartInTurn();
-  const counted = handleTallies({ slices, open, onResult, onEnded });
+  const tallies = createTallies();
+  const counted = (first: number, tally: Tally): void => {
+    onResult(tallies.add(first, tally));
+  };
+  setHandler(tallySignal, (news) => {
+    const part = isTallyOf(news) ? slices.find(({ first }) => first === news.first) : undefined;
+    if (part === undefined) return;
+    const slice = open.get(news.first);
+    if (slice !== undefined) slice.reported = news.tally;
+    counted(news.first, news.tally);
+    onEnded((news.ended ?? []).filter((row) => row >= part.first && row <= part.last));
+  });
 
   const play = async (part: RowRange): Promise<void> => {
     const slice = open.get(part.first);
@@ -78,7 +89,8 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   };
 
   return {
-    finished: settleAll(slices.map(play)),
+    // A failed slice is data, too: the batch closes its rows.
+    finished: Promise.allSettled(slices.map(play)).then(() => undefined),
     stop: () => {
       stopped = true;
       for (const { handle } of open.values()) unawaited(handle?.signal(stopSignal));
@@ -101,39 +113,14 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   };
 }
 
-/** The latest counts of each slice, by its first row. Each change is reported as the sum of all. */
-function handleTallies({
-  open,
-  slices,
-  onResult,
-  onEnded,
-}: Omit<RunSlices, 'plan'> & { open: OpenSlices; slices: RowRange[] }): (
-  first: number,
-  tally: Tally,
-) => void {
-  const tallies = createTallies();
-  const counted = (first: number, tally: Tally): void => {
-    onResult(tallies.add(first, tally));
-  };
-  setHandler(tallySignal, (news) => {
-    const part = isTallyOf(news) ? slices.find(({ first }) => first === news.first) : undefined;
-    if (part === undefined) return;
-    const slice = open.get(news.first);
-    if (slice !== undefined) slice.reported = news.tally;
-    counted(news.first, news.tally);
-    onEnded((news.ended ?? []).filter((row) => row >= part.first && row <= part.last));
-  });
-  return counted;
-}
-
 /**
  * The sum over slices of the furthest report of each, by its first row. Temporal may hand two signals over in another
  * order than they were sent, and a reset slice begins anew.
  */
-export function createTallies(): { add: (first: number, tally: Tally) => Tally } {
+export function createTallies() {
   const tallies = new Map<number, Tally>();
   return {
-    add: (first, tally) => {
+    add: (first: number, tally: Tally): Tally => {
       if (tally.done >= (tallies.get(first)?.done ?? 0)) tallies.set(first, tally);
       return total([...tallies.values()]);
     },
@@ -142,11 +129,6 @@ export function createTallies(): { add: (first: number, tally: Tally) => Tally }
 
 const rowsOf = ({ first, last }: RowRange): number[] =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i);
-
-/** A failed slice is data, too: the batch closes its rows. */
-async function settleAll(slices: Promise<void>[]): Promise<void> {
-  await Promise.allSettled(slices);
-}
 
 function startSlice({
   plan,

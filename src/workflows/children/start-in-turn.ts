@@ -13,9 +13,7 @@ const LONGEST_PAUSE_S = 600;
 /** A child that is ending has ended by this refusal; one that plays on belongs to a run that was reset. */
 const PLAYS_ON = 2;
 
-export type StartInTurn = <T>(start: () => Promise<T>, child: Child) => Promise<T>;
-
-export interface Child {
+interface Child {
   workflowId: string;
   isOver: () => boolean;
 }
@@ -26,7 +24,7 @@ export interface Child {
  * have played: their journals continue under the new child. Refusals cost events, and a hundred children that all retry
  * would fill the history, so one is tried again at a time. Nothing is retried once it is over.
  */
-export function createStartInTurn(): StartInTurn {
+export function createStartInTurn() {
   let line: Promise<unknown> = Promise.resolve();
   const waiting = new Set<string>();
   let takesOver = false;
@@ -65,7 +63,7 @@ export function createStartInTurn(): StartInTurn {
     }
   };
 
-  return async (start, child) => {
+  return async <T>(start: () => Promise<T>, child: Child): Promise<T> => {
     const { workflowId } = child;
     const first = await unlessRefused(start);
     if (first !== null) return first.as;

@@ -1,9 +1,4 @@
-import type {
-  Bringing,
-  PolicyState,
-  PublishResult,
-  SleepAnswer,
-} from '../../activities/contract/policy.js';
+import type { Bringing, PolicyState, PublishResult } from '../../activities/contract/policy.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
 import type { PolicyView } from '../../model/workflow-safe/policy.js';
 import { mayReach, textOfFaults } from '../../model/workflow-safe/policy.js';
@@ -34,7 +29,10 @@ export async function carryOut(order: Order, serving: Serving): Promise<unknown>
     const since = Date.now() - finished.paused_s * 1000;
     return published({ ...finished, view, began: since, notes: [] }, shown);
   }
-  if (brings === undefined) return stateAfter(order, view);
+  if (brings === undefined) {
+    const slept = order.name === 'sleep' ? view.sleep : null;
+    return { ...stateOf(view), ...(slept && { level: slept.level, until: slept.until }) };
+  }
   const brought = await bring(brings, { ...serving, view });
   const { version, quorum, notes } = brings;
   if (version === null) return woken(brings, { ...brought, shown });
@@ -44,12 +42,6 @@ export async function carryOut(order: Order, serving: Serving): Promise<unknown>
   // A fault is in `updates`, and replicas are restored.
   tell(result, shown);
   return stateOf(shown.record() ?? view);
-}
-
-function stateAfter({ name }: Order, view: PolicyView): PolicyState | SleepAnswer {
-  if (name !== 'sleep' || view.sleep == null) return stateOf(view);
-  const { level, until } = view.sleep;
-  return { ...stateOf(view), level, until };
 }
 
 /** Brings replicas in lanes, one after the other in each. If the quorum is out of reach, the others are not touched. */

@@ -1,56 +1,26 @@
 import type { defineUpdate } from '@temporalio/workflow';
 import { condition, setHandler, uuid4 } from '@temporalio/workflow';
-import type { PolicyOrder, PolicyState, UpdateName } from '../../activities/contract/policy.js';
+import type {
+  PolicyOrder,
+  PolicyState,
+  ReplicasUpdate,
+  UpdateName,
+} from '../../activities/contract/policy.js';
 import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
 import { takeOrder } from '../activity-options.js';
 import { failWith, failureOf, refuse } from '../ending.js';
-import {
-  abandonUpdate,
-  attachUpdate,
-  beginUpdate,
-  finishUpdate,
-  publishUpdate,
-  recoverSignal,
-  releaseUpdate,
-  replicasUpdates,
-  sleepUpdate,
-  wakeUpdate,
-} from '../steering/messages.js';
+import { orderUpdates, recoverSignal, replicasUpdates } from '../steering/messages.js';
 import type { ShownPolicy } from './policy-view.js';
 import { stateOf } from './policy-view.js';
-
-/** Updates of anybody. Those that bring weights wait for their turn. */
-export interface Orders {
-  /** Resolves when there is one, when a worker asks for recovery, when this condition holds, or after that time. */
-  news(otherwise: () => boolean, within_ms: number | null): Promise<void>;
-  isAny(): boolean;
-  next(): WaitingOrder | null;
-  /** Replicas have come or gone since the last survey. */
-  isChanged(): boolean;
-  surveyed(): void;
-  /** No update is being answered beside the others. */
-  isIdle(): boolean;
-}
 
 /** Its input is unread; an activity reads it. */
 export type Order = Pick<PolicyOrder, 'input' | 'nonce' | 'why'> & { name: UpdateName };
 
-export interface WaitingOrder {
+interface WaitingOrder {
   order: Order;
   /** The result or failure of this function answers the update. */
   answer(run: () => Promise<unknown>): Promise<void>;
 }
-
-const UPDATES = {
-  publish: publishUpdate,
-  begin: beginUpdate,
-  finish: finishUpdate,
-  abandon: abandonUpdate,
-  attach: attachUpdate,
-  release: releaseUpdate,
-  sleep: sleepUpdate,
-  wake: wakeUpdate,
-} as const satisfies Record<UpdateName, unknown>;
 
 /** What they make is known by a name. */
 const NAMING: ReadonlySet<string> = new Set(['begin', 'sleep']);
@@ -61,12 +31,13 @@ const CHECKED = {
   },
 };
 
-export function handleOrders(service: string, shown: ShownPolicy): Orders {
+/** Updates of anybody. Those that bring weights wait for their turn. */
+export function handleOrders(service: string, shown: ShownPolicy) {
   const waiting: WaitingOrder[] = [];
   let isAskedToRecover = false;
   let isChanged = false;
   let answering = 0;
-  for (const [name, update] of Object.entries(UPDATES) as [UpdateName, UntypedUpdate][])
+  for (const [name, update] of Object.entries(orderUpdates) as [UpdateName, Update][])
     setHandler(
       update,
       (input) =>
@@ -84,9 +55,9 @@ export function handleOrders(service: string, shown: ShownPolicy): Orders {
       CHECKED,
     );
   // They change the record alone, so each is answered at once, also while weights are brought.
-  for (const name of ['engines', 'join', 'drain', 'leave'] as const)
+  for (const [name, update] of Object.entries(replicasUpdates) as [ReplicasUpdate, Update][])
     setHandler(
-      replicasUpdates[name],
+      update,
       async (input): Promise<PolicyState> => {
         answering += 1;
         try {
@@ -106,7 +77,8 @@ export function handleOrders(service: string, shown: ShownPolicy): Orders {
     isAskedToRecover = true;
   });
   return {
-    news: async (otherwise, within_ms) => {
+    /** Resolves when there is one, when a worker asks for recovery, when this condition holds, or after that time. */
+    news: async (otherwise: () => boolean, within_ms: number | null): Promise<void> => {
       const isNews = (): boolean => waiting.length > 0 || isAskedToRecover || otherwise();
       if (within_ms === null) await condition(isNews);
       else await condition(isNews, within_ms);
@@ -114,12 +86,14 @@ export function handleOrders(service: string, shown: ShownPolicy): Orders {
     },
     isAny: () => waiting.length > 0,
     next: () => waiting.shift() ?? null,
+    /** Replicas have come or gone since the last survey. */
     isChanged: () => isChanged,
-    surveyed: () => {
+    surveyed: (): void => {
       isChanged = false;
     },
+    /** No update is being answered beside the others. */
     isIdle: () => answering === 0,
   };
 }
 
-type UntypedUpdate = ReturnType<typeof defineUpdate<unknown, [unknown]>>;
+type Update = ReturnType<typeof defineUpdate<unknown, [unknown]>>;

@@ -14,22 +14,11 @@ import { aimOf, holderText, needsTexts } from '../../model/workflow-safe/policy-
 import { named, quoted } from '../../platform/plain.js';
 import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
 
-/** What a policy shows: query `status`, current details. */
-export interface ShownPolicy {
-  /** The record as it is now. */
-  recorded(view: PolicyView): void;
-  record(): PolicyView | null;
-  /** What the holder of an open transfer has said. */
-  asks(news: () => TransferNews | null): void;
-  /** A replica could not be given its weights; its workflow tries again. */
-  failed(replica: string, fault: string): void;
-  published(summary: PublishSummary): void;
-  /** Input of the next run. */
-  forNextRun(): PolicyInput;
-}
+export type ShownPolicy = ReturnType<typeof showPolicy>;
 
 const MOST_UPDATES = 10;
 
+/** What a policy shows: query `status`, current details. */
 export function showPolicy({
   service,
   before,
@@ -38,7 +27,7 @@ export function showPolicy({
   service: string;
   before: readonly PublishSummary[];
   heard: () => Heard;
-}): ShownPolicy {
+}) {
   let status: PolicyStatus = { service, record: null, phases: {}, updates: [...before] };
   const show = (change: Partial<PolicyStatus>): void => {
     status = { ...status, ...change };
@@ -59,7 +48,8 @@ export function showPolicy({
       show({ phases: { ...status.phases, [news.replica]: news.phase } });
   });
   return {
-    recorded: (record) => {
+    /** The record as it is now. */
+    recorded: (record: PolicyView): void => {
       // Nothing was ever published.
       if (record.epoch < (status.record?.epoch ?? 0)) return;
       const phases = Object.entries(status.phases).filter(([replica]) =>
@@ -68,20 +58,22 @@ export function showPolicy({
       show({ record, phases: Object.fromEntries(phases) });
     },
     record: () => status.record,
-    asks: (news) => {
+    /** What the holder of an open transfer has said. */
+    asks: (news: typeof newsOf): void => {
       newsOf = news;
     },
-    failed: (replica, fault) => {
+    /** A replica could not be given its weights; its workflow tries again. */
+    failed: (replica: string, fault: string): void => {
       const { record } = status;
       const entry = record?.replicas[replica];
       if (record === null || entry === undefined) return;
       const replicas = { ...record.replicas, [replica]: { ...entry, fault } };
       show({ record: { ...record, replicas } });
     },
-    published: (summary) => {
+    published: (summary: PublishSummary): void => {
       show({ updates: [...status.updates, summary].slice(-MOST_UPDATES) });
     },
-    forNextRun: () => ({ service, updates: status.updates, heard: heard() }),
+    forNextRun: (): PolicyInput => ({ service, updates: status.updates, heard: heard() }),
   };
 }
 

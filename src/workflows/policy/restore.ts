@@ -5,15 +5,8 @@ import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { Serving } from './carry-out.js';
 
-export interface Restoring {
-  /** Begins with replicas that have come, and leaves those alone that have gone. */
-  follow(view: PolicyView): void;
-  /** Resolves when it no longer touches any replica. */
-  stop(): Promise<void>;
-}
-
 /** Gives replicas the record's version again, each independently and as often as it takes. */
-export function restore(view: PolicyView, { service, heartbeat_ms, shown }: Serving): Restoring {
+export function restore(view: PolicyView, { service, heartbeat_ms, shown }: Serving) {
   const running = new Map<string, { scope: CancellationScope; ended: Promise<void> }>();
   const one = async (replica: string): Promise<void> => {
     for (let failures = 0; ; failures++) {
@@ -45,8 +38,10 @@ export function restore(view: PolicyView, { service, heartbeat_ms, shown }: Serv
   };
   follow(view);
   return {
+    /** Begins with replicas that have come, and leaves those alone that have gone. */
     follow,
-    stop: async () => {
+    /** Resolves when it no longer touches any replica. */
+    stop: async (): Promise<void> => {
       const all = [...running.values()];
       for (const { scope } of all) scope.cancel();
       await Promise.all(all.map(({ ended }) => ended));

@@ -8,36 +8,29 @@ import { aliveSignal, holdingSignal } from '../steering/messages.js';
 import type { Order } from './orders.js';
 import type { ShownPolicy } from './policy-view.js';
 
-/** What the workflow does by itself, because its time has come. */
-export interface Watches {
-  /** The record was read. */
-  surveyed(): void;
-  /** How long until something may have to be done; null: nothing. */
-  leftMs(now: number): number | null;
-  /** A replica has drained. */
-  isDrained(now: number): boolean;
-  /** The order with which the workflow itself ends a transfer or a sleep now; null: it does not. */
-  due(now: number): Order | null;
-}
-
 /** Activities have another clock. */
 const MARGIN_MS = 1000;
 /** A timer that fires so much too late ran on a server that was away, where nobody could say anything. */
 const LATE_MS = 10_000;
 
-export function watchTimes(shown: ShownPolicy): Watches {
+/** What the workflow does by itself, because its time has come. */
+export function watchTimes(shown: ShownPolicy) {
   const transfer = watchTransfer(shown);
   const sleep = () => shown.record()?.sleep ?? null;
   const wakesAt = (): number => (sleep()?.until ?? Infinity) + MARGIN_MS;
   const drainsAt = (): number => (nextDrained(shown.record()) ?? Infinity) + MARGIN_MS;
   return {
+    /** The record was read. */
     surveyed: transfer.surveyed,
-    leftMs: (now) => {
+    /** How long until something may have to be done; null: nothing. */
+    leftMs: (now: number): number | null => {
       const next = Math.min(transfer.nextAt(now), wakesAt(), drainsAt());
       return next === Infinity ? null : Math.max(0, next - now);
     },
-    isDrained: (now) => now >= drainsAt(),
-    due: (now) => {
+    /** A replica has drained. */
+    isDrained: (now: number) => now >= drainsAt(),
+    /** The order with which the workflow itself ends a transfer or a sleep now; null: it does not. */
+    due: (now: number): Order | null => {
       const over = transfer.due(now);
       if (over !== null || now < wakesAt()) return over;
       const why = 'its holder has not woken it in time';

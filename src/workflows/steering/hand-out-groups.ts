@@ -15,17 +15,11 @@ import { failWith, failureOf, refuse } from '../ending.js';
 import { groupsRoomProblem } from './event-budget.js';
 import { groupsUpdate } from './messages.js';
 
-/** Update `groups` of a batch: groups in the order in which they end. That order never changes. */
-export interface HandOut {
-  planned(plan: BatchPlan): void;
-  /** A row that was reported before is ignored. */
-  ended: (rows: number[]) => void;
-  /** Groups that are not handed out by now are in the result's files. */
-  closing(): void;
-}
-
-/** `isStopped`: whether the batch was stopped; members that were never started are closed accordingly. */
-export function handOutGroups(isStopped: () => boolean): HandOut {
+/**
+ * Update `groups` of a batch: groups in the order in which they end. That order never changes. `isStopped`: whether the
+ * batch was stopped; members that were never started are closed accordingly.
+ */
+export function handOutGroups(isStopped: () => boolean) {
   const ended = new Set<number>();
   /** Answers by their first place: a repeated request gets the same answer. */
   const answers = new Map<number, Promise<GroupsAnswer>>();
@@ -58,7 +52,13 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
 
   setHandler(
     groupsUpdate,
-    (request) => answer(request).catch((error: unknown) => unlessCancelled(error, request)),
+    (request) =>
+      // A cancelled batch, and a fold that the closing overtakes, return no more groups.
+      answer(request).catch((error: unknown): GroupsAnswer => {
+        if (!isCancellation(error)) throw failWith(failureOf(error));
+        const { after: from = 0 } = request;
+        return { from, to: from, file: null, done: true };
+      }),
     {
       validator: (request: GroupsRequest) => {
         refuse(groupsProblem(request));
@@ -71,13 +71,15 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
     },
   );
   return {
-    planned: (now) => {
+    planned: (now: BatchPlan): void => {
       plan = now;
     },
-    ended: (rows) => {
+    /** A row that was reported before is ignored. */
+    ended: (rows: readonly number[]): void => {
       for (const row of rows) ended.add(row);
     },
-    closing: () => {
+    /** Groups that are not handed out by now are in the result's files. */
+    closing: (): void => {
       closed = true;
       folding.cancel();
     },
@@ -88,9 +90,3 @@ const tooFarProblem = ({ after = 0 }: GroupsRequest, ended: number): string | nu
   after <= ended
     ? null
     : `after: expected at most ${ended}, as many groups as have ended, got ${after}`;
-
-/** A cancelled batch, and a fold that the closing overtakes, return no more groups. */
-function unlessCancelled(error: unknown, { after: from = 0 }: GroupsRequest): GroupsAnswer {
-  if (!isCancellation(error)) throw failWith(failureOf(error));
-  return { from, to: from, file: null, done: true };
-}

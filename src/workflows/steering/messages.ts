@@ -5,7 +5,9 @@ import type {
   PolicyState,
   PolicyStatus,
   PublishResult,
+  ReplicasUpdate,
   SleepAnswer,
+  UpdateName,
 } from '../../activities/contract/policy.js';
 import type {
   GroupNews,
@@ -60,21 +62,20 @@ export const TIMEOUT_MEMO = 'rollout_timeout';
 /** Likewise the heartbeat timeout of activities that play. */
 export const HEARTBEAT_MEMO = 'heartbeat_timeout_ms';
 
-/** To workflow `policy`: weights for all replicas. The first activity reads its input. */
-export const publishUpdate = defineUpdate<PublishResult, [unknown]>('publish');
-
-/** To workflow `policy`, from a trainer that sends weights itself. Activities read their inputs. */
-export const beginUpdate = defineUpdate<BeginAnswer, [unknown]>('begin');
-export const finishUpdate = defineUpdate<PublishResult, [unknown]>('finish');
-export const abandonUpdate = defineUpdate<PolicyState, [unknown]>('abandon');
-export const attachUpdate = defineUpdate<PolicyState, [unknown]>('attach');
-
-/** To workflow `policy`, from whoever needs the engines' memory for a while. Activities read their inputs. */
-export const sleepUpdate = defineUpdate<SleepAnswer, [unknown]>('sleep');
-export const wakeUpdate = defineUpdate<PolicyState, [unknown]>('wake');
-
-/** To workflow `policy`: somebody no longer brings weights. The activity reads its input. */
-export const releaseUpdate = defineUpdate<PolicyState, [unknown]>('release');
+/** To workflow `policy`, of weights. Activities read their inputs. */
+export const orderUpdates = {
+  publish: defineUpdate<PublishResult, [unknown]>('publish'),
+  // From a trainer that sends weights itself.
+  begin: defineUpdate<BeginAnswer, [unknown]>('begin'),
+  finish: defineUpdate<PublishResult, [unknown]>('finish'),
+  abandon: defineUpdate<PolicyState, [unknown]>('abandon'),
+  attach: defineUpdate<PolicyState, [unknown]>('attach'),
+  /** Somebody no longer brings weights. */
+  release: defineUpdate<PolicyState, [unknown]>('release'),
+  // From whoever needs the engines' memory for a while.
+  sleep: defineUpdate<SleepAnswer, [unknown]>('sleep'),
+  wake: defineUpdate<PolicyState, [unknown]>('wake'),
+} as const satisfies Record<UpdateName, unknown>;
 
 /** From whoever holds the service, each minute: its process lives. */
 export const holdingSignal = defineSignal<[unknown]>('holding');
@@ -88,7 +89,7 @@ export const replicasUpdates = {
   join: defineUpdate<PolicyState, [unknown]>('join'),
   drain: defineUpdate<PolicyState, [unknown]>('drain'),
   leave: defineUpdate<PolicyState, [unknown]>('leave'),
-} as const;
+} as const satisfies Record<ReplicasUpdate, unknown>;
 
 /** From an activity of a policy: the phase of a slow replica. */
 export const phaseSignal = defineSignal<[PhaseNews]>('phase');

@@ -1,13 +1,12 @@
 import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { RolloutPlan } from '../../activities/contract.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { refusal, refuse } from '../ending.js';
 import { announceLimits } from './announce-limits.js';
 import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
-/** What the next run of a rollout has to know. */
 export interface LimitsSoFar {
   limits: LimitsChange;
   /**
@@ -17,34 +16,13 @@ export interface LimitsSoFar {
   started_at: number;
 }
 
-/** Limits of a rollout that change while it runs, by its own update or by its batch; its deadline is one of them. */
-export interface RolloutLimits {
-  change(limits: LimitsChange): void;
-  /** Until the deadline, at least 1; Infinity: there is no plan yet, and nobody here knows it. */
-  leftMs(): number;
-  /** From the beginning, without the time in which no replica served it. */
-  spentMs(): number;
-  /** Calls back with the time left whenever the deadline is set or moves, and with null: there is none meanwhile. */
-  onDeadline: (limitTo: (left_ms: number | null) => void) => void;
-  /** Time in which no replica serves does not count against the rollout. */
-  unserved: (isUnserved: boolean) => void;
-  /** True if the limit that failed an opening under the limits `given` has changed since, and there is time left. */
-  mayOpenAgain(fault: string, given: LimitsChange): boolean;
-  /** From here on updates are answered, and the timeout is known. */
-  planned(plan: RolloutPlan): void;
-  /** For the next activity of a turn; null: nothing was changed. */
-  ofTurns(): TurnLimits | null;
-  changed(): LimitsChange;
-  soFar(): LimitsSoFar;
-  /** null: not yet planned. */
-  plan(): RolloutPlan | null;
-  /** Changes are rejected from here on. */
-  close(): void;
-  isClosed(): boolean;
-}
+export type RolloutLimits = ReturnType<typeof createLimits>;
 
-/** `requested`: `rollout_timeout` as far as it is known before there is a plan, which nobody has checked. */
-export function createLimits(before: LimitsSoFar, requested: unknown): RolloutLimits {
+/**
+ * Limits of a rollout that change while it runs, by its own update or by its batch; its deadline is one of them.
+ * `requested`: `rollout_timeout` as far as it is known before there is a plan, which nobody has checked.
+ */
+export function createLimits(before: LimitsSoFar, requested: unknown) {
   let { limits: changed, started_at } = before;
   let plan: RolloutPlan | null = null;
   let closed = false;
@@ -64,18 +42,22 @@ export function createLimits(before: LimitsSoFar, requested: unknown): RolloutLi
   };
 
   return {
-    change: (limits) => {
+    change: (limits: LimitsChange): void => {
       if (closed) return;
       changed = { ...changed, ...limits };
       setTimer();
     },
+    /** Until the deadline, at least 1; Infinity: there is no plan yet, and nobody here knows it. */
     leftMs: () => leftUntil(deadlineOf(timeoutMs() ?? requestedMs(requested)) ?? Infinity),
+    /** From the beginning, without the time in which no replica served it. */
     spentMs: () => Math.max(0, Date.now() - started_at),
-    onDeadline: (callback) => {
+    /** Calls back with the time left whenever the deadline is set or moves, and with null: there is none meanwhile. */
+    onDeadline: (callback: typeof limitTo): void => {
       limitTo = callback;
       setTimer({ anyway: true });
     },
-    unserved: (isUnserved) => {
+    /** Time in which no replica serves does not count against the rollout. */
+    unserved: (isUnserved: boolean): void => {
       const since = unserved_since;
       unserved_since = isUnserved ? (since ?? Date.now()) : null;
       if (isUnserved && since === null) limitTo(null);
@@ -83,20 +65,25 @@ export function createLimits(before: LimitsSoFar, requested: unknown): RolloutLi
       started_at += Date.now() - since;
       setTimer({ anyway: true });
     },
-    mayOpenAgain: (fault, given) =>
+    /** True if the limit that failed an opening under the limits `given` has changed since, and there is time left. */
+    mayOpenAgain: (fault: string, given: LimitsChange) =>
       changed !== given &&
       (fault === 'TimedOut'
         ? Date.now() < (deadlineOf(timeoutMs()) ?? 0)
         : fault === 'PromptTooLong'),
-    planned: (now) => {
+    /** From here on updates are answered, and the timeout is known. */
+    planned: (now: RolloutPlan): void => {
       plan = now;
       setTimer();
     },
+    /** For the next activity of a turn; null: nothing was changed. */
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
-    soFar: () => ({ limits: changed, started_at }),
+    soFar: (): LimitsSoFar => ({ limits: changed, started_at }),
+    /** null: not yet planned. */
     plan: () => plan,
-    close: () => {
+    /** Changes are rejected from here on. */
+    close: (): void => {
       closed = true;
     },
     isClosed: () => closed,

@@ -6,20 +6,19 @@ import { refusal, refuse } from '../ending.js';
 import { announceLimits } from './announce-limits.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 
-/** Updates `set_max_in_flight` and `set_limits` of a batch or a stream. */
-export interface Steering {
-  /** From here on they are answered: `limits` are those of the request. */
-  running(steered: Steered, plan: { batch_id: string; limits: Limits }): void;
-  /** From here on they are rejected. */
-  closing(): void;
-  /** Changed limits. */
-  limits: () => LimitsChange;
+interface Planned {
+  batch_id: string;
+  /** Of the request. */
+  limits: Limits;
 }
 
-type Running = Steered & Parameters<Steering['running']>[1];
+type Running = Steered & Planned;
 
-/** `over`: why they are rejected at its end. `before`: the limits that an earlier run has changed. */
-export function steer(over: string, before: LimitsChange = {}): Steering {
+/**
+ * Updates `set_max_in_flight` and `set_limits` of a batch or a stream. `over`: why they are rejected at its end. `before`:
+ * the limits that an earlier run has changed.
+ */
+export function steer(over: string, before: LimitsChange = {}) {
   let changed = before;
   let running: Running | null = null;
   let closed = false;
@@ -66,10 +65,12 @@ export function steer(over: string, before: LimitsChange = {}): Steering {
     },
   );
   return {
-    running: (now, plan) => {
-      running = { ...now, ...plan };
+    /** From here on they are answered. */
+    running: (now: Steered, { batch_id, limits }: Planned): void => {
+      running = { ...now, batch_id, limits };
     },
-    closing: () => {
+    /** From here on they are rejected. */
+    closing: (): void => {
       closed = true;
     },
     limits: () => changed,

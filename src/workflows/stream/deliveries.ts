@@ -1,23 +1,15 @@
 import type { StepResult } from '../../activities/contract/stream.js';
 import { closeStep, forgetSteps } from '../activity-options.js';
 
-/** Writes and deletes the rows of steps that have been put. */
-export interface Deliveries {
-  /** Writes the rows, or finds them written. At most one write per step runs at a time. */
-  rowsOf(step: number): Promise<StepResult>;
-  /** Deletes those up to this step, never while they are being written. */
-  forget(through: number): Promise<void>;
-  /** Whether the rows of a step are being written. */
-  areWriting(): boolean;
-  /** Whether anything is being written or deleted. */
-  areBusy(): boolean;
-}
+export type Deliveries = ReturnType<typeof deliver>;
 
-export function deliver(stream_id: string, onChange: () => void): Deliveries {
+/** Writes and deletes the rows of steps that have been put. */
+export function deliver(stream_id: string, onChange: () => void) {
   const writing = new Map<number, Promise<StepResult>>();
   let forgetting = 0;
   return {
-    rowsOf: (step) => {
+    /** Writes the rows, or finds them written. At most one write per step runs at a time. */
+    rowsOf: (step: number): Promise<StepResult> => {
       const running = writing.get(step);
       if (running !== undefined) return running;
       const rows = closeStep({ stream_id, step });
@@ -29,7 +21,8 @@ export function deliver(stream_id: string, onChange: () => void): Deliveries {
       rows.then(over, over);
       return rows;
     },
-    forget: async (through) => {
+    /** Deletes those up to this step, never while they are being written. */
+    forget: async (through: number): Promise<void> => {
       forgetting += 1;
       try {
         const before = [...writing].filter(([step]) => step <= through);

@@ -22,29 +22,7 @@ import {
 } from '../steering/messages.js';
 import { isGroupNews } from '../steering/signal-checks.js';
 
-/** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
-export interface StreamGroups {
-  /**
-   * Resolves when they run. A group that already runs is adopted. It may be about to end, for the previous run of the
-   * stream, so it is looked at again.
-   */
-  start(groups: readonly number[]): Promise<void>;
-  /** The same for groups that have announced their end: a refused start is tried again. */
-  restart(groups: readonly number[]): void;
-  /** Checks groups of the stream's previous run: one that is gone is news. */
-  look(groups: readonly number[]): void;
-  /** The same for those that no run sees closed, because an earlier one started them: the first few of these. */
-  lookAtAdopted(groups: readonly number[]): void;
-  /** Ends them without an outcome. */
-  stop(groups: readonly number[]): void;
-  /** For those that run, in rounds. */
-  setLimits: (change: LimitsChange) => void;
-  /** Returns the news since the last call. */
-  news(): GroupNews[];
-  hasNews(): boolean;
-  /** Resolves when none of these runs any more, or after a quarter of an hour without news. */
-  ended(groups: readonly number[], how: 'stop' | 'cancel'): Promise<void>;
-}
+export type StreamGroups = ReturnType<typeof groupsOf>;
 
 const ENDING = '15m';
 /** A group's last workflow task is late if its worker has ended. */
@@ -53,45 +31,39 @@ const LOOKS_AT_ADOPTED = ['10s', '60s'] as const;
 /** A look at one costs three events. Who was terminated becomes one of the oldest. */
 const MOST_LOOKED_AT = 5;
 
-interface Inbox {
-  news: GroupNews[];
-  receive: (news: GroupNews) => void;
-  /** Called with each. */
-  onNews: () => void;
-}
-
 interface Followed {
   limits: () => LimitsChange;
   /** The groups that run now. */
   running: () => readonly number[];
 }
 
+interface Inbox {
+  news: GroupNews[];
+  receive: (news: GroupNews) => void;
+}
+
 /** Call this at the top of a workflow: signals of groups may come before anything else. */
-export function handleGroupSignals(): (
-  plan: StreamPlan,
-  { onNews }: Followed & { onNews: () => void },
-) => StreamGroups {
-  const inbox: Inbox = {
-    news: [],
-    receive: (news) => {
-      inbox.news.push(news);
-      inbox.onNews();
-    },
-    onNews: () => undefined,
+export function handleGroupSignals() {
+  const news: GroupNews[] = [];
+  let tell = (): void => undefined;
+  const receive = (one: GroupNews): void => {
+    news.push(one);
+    tell();
   };
-  setHandler(groupSignal, (news) => {
-    if (isGroupNews(news)) inbox.receive(news);
+  setHandler(groupSignal, (one) => {
+    if (isGroupNews(one)) receive(one);
   });
-  return (plan, { onNews, ...followed }) => {
-    inbox.onNews = onNews;
-    return groupsOf(plan, { ...followed, inbox });
+  return (plan: StreamPlan, { onNews, ...followed }: Followed & { onNews: () => void }) => {
+    tell = onNews;
+    return groupsOf(plan, { ...followed, news, receive });
   };
 }
 
+/** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
 function groupsOf(
   plan: StreamPlan,
-  { limits, running: runningNow, inbox: { news, receive } }: Followed & { inbox: Inbox },
-): StreamGroups {
+  { limits, running: runningNow, news, receive }: Followed & Inbox,
+) {
   const reach = (group: number): ExternalWorkflowHandle =>
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
   /** Those that this run has started: it sees when they are closed. */
@@ -131,25 +103,35 @@ function groupsOf(
     }
   };
   return {
-    start: async (groups) => {
+    /**
+     * Resolves when they run. A group that already runs is adopted. It may be about to end, for the previous run of the
+     * stream, so it is looked at again.
+     */
+    start: async (groups: readonly number[]): Promise<void> => {
       const adopted = await startAll(groups, start);
       if (adopted.length > 0) unawaited(lookLater(adopted));
     },
+    /** The same for groups that have announced their end: a refused start is tried again. */
     restart: restarts.start,
+    /** Checks groups of the stream's previous run: one that is gone is news. */
     look,
-    lookAtAdopted: (groups) => {
+    /** The same for those that no run sees closed, because an earlier one started them: the first few of these. */
+    lookAtAdopted: (groups: readonly number[]): void => {
       look(groups.filter((group) => !children.has(group)).slice(0, MOST_LOOKED_AT));
     },
-    stop: (groups) => {
+    /** Ends them without an outcome. */
+    stop: (groups: readonly number[]): void => {
       restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
+    /** For those that run, in rounds. */
     setLimits,
-    // The start of a group that has not closed yet is refused.
+    /** The news since the last call. The start of a group that has not closed yet is refused. */
     news: () =>
       news.splice(0).filter(({ group, outcome }) => outcome !== null || !children.has(group)),
     hasNews: () => news.length > 0,
-    ended: async (groups, how) => {
+    /** Resolves when none of these runs any more, or after a quarter of an hour without news. */
+    ended: async (groups: readonly number[], how: 'stop' | 'cancel'): Promise<void> => {
       restarts.drop(groups);
       const running = new Set(groups);
       for (const group of groups) {
@@ -184,32 +166,25 @@ async function startAll(
 }
 
 /** A group is restarted once at a time, and not after it was dropped. */
-function createRestarts(
-  stream_id: string,
-  start: (group: number) => Promise<void>,
-): {
-  start: (groups: readonly number[]) => void;
-  drop: (groups: readonly number[]) => void;
-} {
+function createRestarts(stream_id: string, start: (group: number) => Promise<void>) {
   const startInTurn = createStartInTurn();
   const waiting = new Set<number>();
-  const restart = async (group: number): Promise<void> => {
-    await CancellationScope.nonCancellable(() =>
+  const restart = (group: number): Promise<void> =>
+    CancellationScope.nonCancellable(() =>
       startInTurn(() => start(group), {
         workflowId: `${stream_id}/${group}`,
         isOver: () => !waiting.has(group),
       }),
     );
-  };
   return {
-    start: (groups) => {
+    start: (groups: readonly number[]): void => {
       for (const group of groups.filter((one) => !waiting.has(one))) {
         waiting.add(group);
         const over = (): void => void waiting.delete(group);
         restart(group).then(over, over);
       }
     },
-    drop: (groups) => {
+    drop: (groups: readonly number[]): void => {
       for (const group of groups) waiting.delete(group);
     },
   };

@@ -21,40 +21,10 @@ import {
   withStep,
 } from '../../model/workflow-safe/stream/state.js';
 
-/** The state of a stream in its workflow. All of it goes to the next run. */
-export interface Stream {
-  readonly plan: StreamPlan;
-  now(): StreamState;
-  pacing(): PacingState;
-  settings(): PacingSettings;
-  setMaxInFlight: (max_in_flight: number) => void;
-  /** A version of the policy's record. */
-  served(): Served;
-  serves(served: Served): void;
-  /** The next step is requested. */
-  asked(version: number | undefined): void;
-  change(change: (pacing: PacingState) => PacingState): void;
-  /** How many groups to admit now. */
-  room(): number;
-  /** The version at which they are born, for all that is known here; null: nobody knows. */
-  born(): number | null;
-  admitted(groups: readonly Admitted[]): void;
-  completed(group: number): void;
-  out(group: number, as: Out): void;
-  next(): NextStep;
-  /** The fact to put for the next step. */
-  factOf(next: NextStep & { ready: true }): StepFact;
-  put(fact: StepFact): void;
-  forgotten(through: number): void;
-  /** Something else has changed that the algorithm depends on. */
-  touch: () => void;
-  /** Resolves when anything has changed since the last call. */
-  news(): Promise<void>;
-  /** The input of the next run. */
-  forNextRun(): StreamPlan;
-}
+export type Stream = ReturnType<typeof openStream>;
 
-export function openStream(plan: StreamPlan): Stream {
+/** The state of a stream in its workflow. All of it goes to the next run. */
+export function openStream(plan: StreamPlan) {
   let state = plan.found;
   let settings = plan.pacing;
   let isNews = true;
@@ -70,48 +40,54 @@ export function openStream(plan: StreamPlan): Stream {
     now: () => state,
     pacing: () => state.pacing,
     settings: () => settings,
-    setMaxInFlight: (max_in_flight) => {
+    setMaxInFlight: (max_in_flight: number): void => {
       settings = { ...settings, max_in_flight };
       set({});
     },
+    /** A version of the policy's record. */
     served: () => servedIn(state),
-    serves: (served) => {
+    serves: (served: Served): void => {
       set(withNews(state, served));
     },
-    asked: (given) => {
+    /** The next step is requested. */
+    asked: (given: number | undefined): void => {
       set(withGiven(state, given));
     },
     change,
+    /** How many groups to admit now. */
     room: () => (isBlind(state, settings) ? 0 : roomForAdmission(state.pacing, settings)),
+    /** The version at which they are born, for all that is known here; null: nobody knows. */
     born: () => bornOf(state),
-    admitted: (groups) => {
+    admitted: (groups: readonly Admitted[]): void => {
       for (const { born } of groups)
         change((pacing) => withAdmitted(pacing, { ...settings, born }));
     },
-    completed: (group) => {
+    completed: (group: number): void => {
       change((now) => withComplete(now, group));
     },
-    out: (group, as) => {
+    out: (group: number, as: Out): void => {
       const pacing = withOut(state.pacing, { group, outcome: as });
       if (pacing !== state.pacing) set({ pacing, out: [...state.out, { group, as }] });
     },
     next: () => nextStep(state.is_versioned ? state.pacing : unversioned(state.pacing), settings),
-    factOf: (next) => factOf(next, state),
-    put: ({ version, groups }) => {
+    factOf: (next: NextStep & { ready: true }) => factOf(next, state),
+    put: ({ version, groups }: StepFact): void => {
       const pacing = withStep(state.pacing, { version: version ?? 0, groups });
       set({ pacing, out: [], admitted_before: pacing.admitted });
     },
-    forgotten: (through) => {
+    forgotten: (through: number): void => {
       set({ kept_from: Math.max(state.kept_from, through + 1) });
     },
-    touch: () => {
+    /** Something else has changed that the algorithm depends on. */
+    touch: (): void => {
       set({});
     },
-    news: async () => {
+    /** Resolves when anything has changed since the last call. */
+    news: async (): Promise<void> => {
       await condition(() => isNews);
       isNews = false;
     },
-    forNextRun: () => ({ ...plan, pacing: settings, found: state }),
+    forNextRun: (): StreamPlan => ({ ...plan, pacing: settings, found: state }),
   };
 }
 
@@ -200,7 +176,6 @@ function factOf(
   };
 }
 
-/** The groups that run. */
 export const runningOf = (stream: Stream): number[] =>
   stream
     .pacing()

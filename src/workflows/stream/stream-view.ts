@@ -9,24 +9,12 @@ import { streamProgressQuery } from '../steering/messages.js';
 import { shownPriority } from '../../model/workflow-safe/priority.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
-import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
 import { pageLine } from '../views/page-line.js';
 import { forDisplay, onWaiting, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details. It also handles `stop`. */
-export interface StreamView extends Stop {
-  opened(stream: Stream): void;
-  show(): void;
-  /** What its rollouts wait for, while a trainer waits for a step. */
-  seen: (rollouts: RolloutsSeen) => void;
-  /** What the next step waits for, with what all of it waits for: for a trainer. */
-  why: (stream: Stream) => string;
-  stopping(): void;
-  done(): void;
-}
-
-export function showStream(): StreamView {
+export function showStream() {
   let phase: StreamProgress['phase'] = 'planning';
   let stream: Stream | null = null;
   let waiting: Waiting | null = null;
@@ -43,31 +31,28 @@ export function showStream(): StreamView {
     waiting = now;
     show();
   });
-  const stop = handleStop();
+  const enter = (now: typeof phase): void => {
+    phase = now;
+    show();
+  };
   return {
-    opened: (now) => {
+    opened: (now: Stream): void => {
       stream = now;
       const { memo } = now.plan;
       if (memo !== undefined) upsertMemo(memo);
-      phase = 'running';
       waiting = null;
-      show();
+      enter('running');
     },
     show,
-    seen: ({ waiting: now }) => {
+    /** What its rollouts wait for, while a trainer waits for a step. */
+    seen: ({ waiting: now }: RolloutsSeen): void => {
       seen = forDisplay(now);
       show();
     },
-    why: (of) => whyWithWaiting(of, seen),
-    stopping: () => {
-      phase = 'stopping';
-      show();
-    },
-    done: () => {
-      phase = 'done';
-      show();
-    },
-    ...stop,
+    /** What the next step waits for, with what all of it waits for: for a trainer. */
+    why: (of: Stream) => whyWithWaiting(of, seen),
+    enter,
+    ...handleStop(),
   };
 }
 

@@ -9,17 +9,7 @@ import { watchServed } from '../activity-options.js';
 import { failWith, failureOf, refuse } from '../ending.js';
 import { forgetUpdate, nextStepUpdate } from '../steering/messages.js';
 
-/** Updates `next_step` and `forget` of a stream. */
-export interface TrainerUpdates {
-  open(stream: Stream, deliveries: Deliveries): void;
-  /** Whether a request for the next step waits. */
-  isAsked(): boolean;
-  /** Fails all requests that wait for the next step. */
-  fail(fault: FailureFacts): void;
-  /** Rejects requests with this reason, until it is opened again. */
-  close(why: string): void;
-  reopen(): void;
-}
+export type TrainerUpdates = ReturnType<typeof handleTrainerUpdates>;
 
 interface Asking extends StepAsked {
   fault: FailureFacts | null;
@@ -36,7 +26,8 @@ interface State {
   whyNot: (stream: Stream) => string;
 }
 
-export function handleTrainerUpdates(whyNot: State['whyNot']): TrainerUpdates {
+/** Updates `next_step` and `forget` of a stream. */
+export function handleTrainerUpdates(whyNot: State['whyNot']) {
   const state: State = { asking: new Set(), opened: null, closed: null, whyNot };
   setHandler(
     nextStepUpdate,
@@ -53,18 +44,21 @@ export function handleTrainerUpdates(whyNot: State['whyNot']): TrainerUpdates {
     },
   });
   return {
-    open: (stream, deliveries) => {
+    open: (stream: Stream, deliveries: Deliveries): void => {
       state.opened = { stream, deliveries };
     },
+    /** Whether a request for the next step waits. */
     isAsked: () => state.asking.size > 0,
-    fail: (fault) => {
+    /** Fails all requests that wait for the next step. */
+    fail: (fault: FailureFacts): void => {
       for (const ask of state.asking) ask.fault ??= fault;
       state.asking.clear();
     },
-    close: (why) => {
+    /** Rejects requests with this reason, until it is opened again. */
+    close: (why: string): void => {
       state.closed = why;
     },
-    reopen: () => {
+    reopen: (): void => {
       state.closed = null;
     },
   };
@@ -126,7 +120,6 @@ async function readRecord(
   return unread;
 }
 
-/** Whether a promise settles in this time. */
 async function isSettled(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let isOver = false;
   const over = (): void => {

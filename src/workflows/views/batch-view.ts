@@ -7,29 +7,16 @@ import type {
   RolloutsSeen,
   Tally,
 } from '../../activities/contract.js';
-import type { Failures } from '../../model/workflow-safe/failures.js';
 import { mostFrequentText } from '../../model/workflow-safe/failures.js';
 import { shownPriority } from '../../model/workflow-safe/priority.js';
 import { quoted } from '../../platform/plain.js';
 import { batchProgressQuery } from '../steering/messages.js';
-import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
 import { pageLine } from './page-line.js';
 import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
-export interface BatchView extends Stop {
-  planned(plan: BatchPlan): void;
-  counted: (tally: Tally) => void;
-  /** Running rollouts are counted only from time to time, so later results may show more. */
-  seen: (rollouts: RolloutsSeen) => void;
-  closing(): void;
-  closed(result: BatchResult): void;
-  /** The failures of this run. */
-  failures: () => Failures | undefined;
-}
-
-export function showBatch(): BatchView {
+export function showBatch() {
   let progress = NOTHING;
   let members = 0;
   let page: string | undefined;
@@ -54,9 +41,8 @@ export function showBatch(): BatchView {
   onWaiting((waiting) => {
     show({ waiting });
   });
-  const stop = handleStop();
   return {
-    planned: ({ samples, num_repeats, continued, priority, memo, ...plan }) => {
+    planned: ({ samples, num_repeats, continued, priority, memo, ...plan }: BatchPlan): void => {
       if (memo !== undefined) upsertMemo(memo);
       ({ page } = plan);
       members = samples * num_repeats;
@@ -68,34 +54,35 @@ export function showBatch(): BatchView {
         ...(continued && { continued }),
       });
     },
-    counted: (now) => {
+    counted: (now: Tally): void => {
       tally = now;
       const requested = members + (now.replacements ?? 0);
       const counts = ofAllRuns({ tally, ended, requested });
       show({ ...now, ...counts, ...furthest(progress, now), requested });
     },
-    seen: ({ waiting, ended: now = ended, ...rollouts }) => {
+    /** Running rollouts are counted only from time to time, so later results may show more. */
+    seen: ({ waiting, ended: now = ended, ...rollouts }: RolloutsSeen): void => {
       ended = now;
       const counts = ofAllRuns({ tally, ended, requested: progress.requested });
       show({ ...counts, ...furthest(progress, rollouts), waiting: forDisplay(waiting) });
     },
-    closing: () => {
+    closing: (): void => {
       show({ phase: 'closing', waiting: null });
     },
-    closed: ({ counts }) => {
+    closed: ({ counts }: BatchResult): void => {
       const { requested, completed } = counts;
       show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
     },
+    /** Of this run. */
     failures: () => progress.failures,
-    ...stop,
+    ...handleStop(),
   };
 }
 
+type Totals = Pick<Tally, 'turns' | 'tokens'>;
+
 /** The larger of two counts that may both be too low. */
-const furthest = (
-  a: Pick<Tally, 'turns' | 'tokens'>,
-  b: Pick<Tally, 'turns' | 'tokens'>,
-): Pick<Tally, 'turns' | 'tokens'> => ({
+const furthest = (a: Totals, b: Totals): Totals => ({
   turns: Math.max(a.turns, b.turns),
   tokens: Math.max(a.tokens, b.tokens),
 });

@@ -123,20 +123,17 @@ const attributesOf = ({ task_name, policy_version, agent }: RolloutFacts) => [
   ...(policy_version === null
     ? []
     : [{ key: RolloutPolicyVersion, value: plainLine(policy_version) }]),
-  ...(agent === undefined ? [] : agentAttributes(agent)),
+  ...(agent === undefined
+    ? []
+    : [
+        { key: RolloutAgent, value: agent.name },
+        { key: RolloutKey, value: keyOf(agent) },
+      ]),
 ];
 
 /** As NeMo Gym names a row: task and rollout. */
 const keyOf = ({ task_index, rollout_index }: AgentFacts): string =>
   `${task_index}-${rollout_index}`;
-
-const describeAgent = (plan: AgentFacts): string =>
-  `${named(plan.name)} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
-
-const agentAttributes = (plan: AgentFacts) => [
-  { key: RolloutAgent, value: plan.name },
-  { key: RolloutKey, value: keyOf(plan) },
-];
 
 const PHASES: Record<TurnProgress['phase'], (turn: number) => string> = {
   generate: (turn) => `turn ${turn}, generation`,
@@ -144,17 +141,18 @@ const PHASES: Record<TurnProgress['phase'], (turn: number) => string> = {
   run: () => 'the agent plays',
 };
 
-function describe(facts: RolloutFacts | null): string {
-  if (facts === null) return '';
-  const agent = facts.agent === undefined ? '' : ` · ${describeAgent(facts.agent)}`;
-  return ` · ${named(facts.task_name)}${agent}`;
+function describe({ task_name, agent }: RolloutFacts): string {
+  const task = ` · ${named(task_name)}`;
+  if (agent === undefined) return task;
+  const attempt = agent.attempt > 0 ? ` · attempt ${agent.attempt}` : '';
+  return `${task} · ${named(agent.name)} · ${keyOf(agent)}${attempt}`;
 }
 
 function detailsOf(facts: RolloutFacts | null, progress: RolloutProgress): string {
   const { state, ended, turn, phase, total_reward, total_tokens, preview, waiting } = progress;
   const now = state === 'playing' ? PHASES[phase](turn) : (ended ?? state);
   const lines = [
-    `**${now}**${describe(facts)}`,
+    `**${now}**${facts === null ? '' : describe(facts)}`,
     '',
     '| turns | reward | tokens |',
     '|---|---|---|',
