@@ -1,7 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { Info } from '@temporalio/activity';
 import { asyncLocalStorage, Context } from '@temporalio/activity';
-import type { Priority } from '@temporalio/common';
 import type { z } from 'zod';
 import { Fault } from '../model/faults.js';
 import { SILENT_S } from '../model/journal/standing.js';
@@ -20,41 +18,7 @@ import {
 import type { Slots } from './slots.js';
 import { createSlots } from './slots.js';
 
-/** What an activity's body gets from the attempt that runs it. */
-export interface Attempt {
-  workflow_id: string;
-  /** The run of that workflow. */
-  run_id: string;
-  /** 1 for the first. */
-  number: number;
-  /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
-  signal: AbortSignal;
-  /** Milliseconds since the activity was first scheduled, without those in which no replica served. */
-  elapsed_ms: () => number;
-  /**
-   * Milliseconds until this attempt in which none gave a sign: the task was lost on its way to a worker, or its worker
-   * died at once.
-   */
-  lost_ms: number;
-  /** What this attempt leaves to the next one, and finds of the one before. What has another shape is not found. */
-  keeps: <T>(schema: z.ZodType<T>) => Kept<T>;
-  /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
-  reportWaiting: (waiting: Waiting | null) => Promise<void>;
-  /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
-  asks: <T>(asked: AskedCall, answer: () => Promise<T>) => Promise<T>;
-  /** All slots of its queue are taken in this process, so somebody may wait for one. */
-  isCrowded: () => boolean;
-  /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
-  isUnserved: () => boolean;
-  /** Shows people where the rollout is: with each heartbeat, what this then says. */
-  isAt: (place: () => Place) => void;
-  /** The attempt before this one gave its slot to others while it waited. */
-  hasGivenWay: boolean;
-  /** Writes to the worker's log. */
-  warn: (message: string) => void;
-  /** The priority of its task; Temporal keeps to it only where slots of workers are given out. */
-  priority?: Priority;
-}
+export type Attempt = ReturnType<typeof attemptOf>;
 
 export interface Kept<T> {
   /** null: nothing is. */
@@ -163,10 +127,10 @@ export function createRunAttempt({
 
 interface RunningAttempt {
   context: Context;
-  workflow: Pick<Attempt, 'workflow_id' | 'run_id'>;
+  workflow: { workflow_id: string; run_id: string };
   before: Partial<HeartbeatDetails>;
   state: State;
-  reportWaiting: Attempt['reportWaiting'];
+  reportWaiting: ReturnType<typeof createWaitReporter>;
 }
 
 /** What the next heartbeat says. */
@@ -184,35 +148,57 @@ const detailsOf = ({ told, checkpoint, unserved, place }: State): HeartbeatDetai
   ...(place !== null && { at: place() }),
 });
 
+/** What an activity's body gets from the attempt that runs it. */
 function attemptOf(
   { context, workflow, before, state, reportWaiting }: RunningAttempt,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
-): Attempt {
+) {
   const { info } = context;
+  // Both times are the server's, because this machine's clock may differ.
+  const waited_ms = info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs;
+  const began = performance.now();
   return {
     workflow_id: workflow.workflow_id,
+    /** The run of that workflow. */
     run_id: workflow.run_id,
+    /** 1 for the first. */
     number: info.attempt,
+    /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
     signal: context.cancellationSignal,
-    elapsed_ms: elapsedOf(info, state.unserved),
-    lost_ms: lostOf(info),
-    keeps: (schema) => ({
+    /** Milliseconds since the activity was first scheduled, without those in which no replica served. */
+    elapsed_ms: () => waited_ms + performance.now() - began - state.unserved.ms(),
+    /**
+     * Milliseconds until this attempt in which none gave a sign: the task was lost on its way to a worker, or its worker
+     * died at once. An attempt that fails says why in a last heartbeat.
+     */
+    lost_ms: info.attempt > 1 && info.heartbeatDetails === undefined ? waited_ms : 0,
+    /** What this attempt leaves to the next one, and finds of the one before. What has another shape is not found. */
+    keeps: <T>(schema: z.ZodType<T>): Kept<T> => ({
       get: () => schema.safeParse(state.checkpoint).data ?? null,
       set: (value) => {
         state.checkpoint = value;
       },
     }),
+    /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
     reportWaiting,
-    asks: (asked, answer) => askVisibly(asked, { answer, reportWaiting, silent_ms }),
+    /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
+    asks: <T>(asked: AskedCall, answer: () => Promise<T>): Promise<T> =>
+      askVisibly(asked, { answer, reportWaiting, silent_ms }),
+    /** All slots of its queue are taken in this process, so somebody may wait for one. */
     isCrowded: () => slots.areTaken(info.taskQueue),
+    /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
     isUnserved: () => state.told.holds,
+    /** The attempt before this one gave its slot to others while it waited. */
     hasGivenWay: before.gave_way === true,
-    isAt: (place) => {
+    /** Shows people where the rollout is: with each heartbeat, what this then says. */
+    isAt: (place: () => Place): void => {
       state.place = place;
     },
-    warn: (message) => {
+    /** Writes to the worker's log. */
+    warn: (message: string): void => {
       context.log.warn(message);
     },
+    /** The priority of its task; Temporal keeps to it only where slots of workers are given out. */
     ...(info.priority !== undefined && { priority: info.priority }),
   };
 }
@@ -234,24 +220,3 @@ async function failureAfter(
   context.heartbeat({ ...detailsOf(state), waits_for: waiting, bug });
   return finalFailure(toFailure(error), bug);
 }
-
-/** Until this attempt both times are the server's, because this machine's clock may differ. */
-function elapsedOf(
-  { scheduledTimestampMs, currentAttemptScheduledTimestampMs }: Info,
-  unserved: UnservedClock,
-): () => number {
-  const waited_ms = currentAttemptScheduledTimestampMs - scheduledTimestampMs;
-  const began = performance.now();
-  return () => waited_ms + performance.now() - began - unserved.ms();
-}
-
-/** An attempt that fails says why in a last heartbeat. */
-const lostOf = ({
-  attempt,
-  heartbeatDetails,
-  scheduledTimestampMs,
-  currentAttemptScheduledTimestampMs,
-}: Info): number =>
-  attempt > 1 && heartbeatDetails === undefined
-    ? currentAttemptScheduledTimestampMs - scheduledTimestampMs
-    : 0;

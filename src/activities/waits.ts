@@ -127,16 +127,13 @@ export interface AskedCall {
 /** Makes a call, and reports it while it brings no answer and no part of one. */
 export async function askVisibly<T>(
   { call, moved_at, why = () => Promise.resolve(null) }: AskedCall,
-  {
-    answer,
-    reportWaiting,
-    silent_ms,
-  }: {
+  telling: {
     answer: () => Promise<T>;
-    reportWaiting: (waiting: Waiting | null) => Promise<void>;
+    reportWaiting: ReturnType<typeof createWaitReporter>;
     silent_ms: number;
   },
 ): Promise<T> {
+  const { answer, reportWaiting, silent_ms } = telling;
   const asked_at = commonMs();
   const reported = { silent: false };
   const look = (): void => {

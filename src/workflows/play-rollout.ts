@@ -157,29 +157,24 @@ function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promi
   };
 }
 
-const endedAs = (
+function endedAs(
   plan: RolloutPlan,
-  {
-    turn,
-    total_reward,
-    total_tokens,
-    attempt,
-    dropped,
-    untrained,
-    ended,
-  }: TurnProgress & { ended: StopReason },
-): Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'> => ({
-  result: {
-    rollout_id: rolloutId(plan),
-    stop_reason: ended,
-    total_reward,
-    turn_count: turn,
-    total_tokens,
-    ...{ attempt, dropped, untrained },
-  },
-  facts: plan,
-  ...(plan.unlisted !== undefined && { unlisted: plan.unlisted }),
-});
+  progress: TurnProgress & { ended: StopReason },
+): Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'> {
+  const { turn, total_reward, total_tokens, attempt, dropped, untrained, ended } = progress;
+  return {
+    result: {
+      rollout_id: rolloutId(plan),
+      stop_reason: ended,
+      total_reward,
+      turn_count: turn,
+      total_tokens,
+      ...{ attempt, dropped, untrained },
+    },
+    facts: plan,
+    ...(plan.unlisted !== undefined && { unlisted: plan.unlisted }),
+  };
+}
 
 /** The journal decides: a rollout that had ended by itself is complete, however it was interrupted afterwards. */
 function report({ result, failure, batch }: FinishedRollout): RolloutResult | BatchResult {

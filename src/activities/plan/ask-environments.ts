@@ -14,6 +14,10 @@ const MOST_NAMED = 5;
 
 type Question = (signal: AbortSignal) => Promise<unknown> | undefined;
 
+interface Asking extends Pick<Dependencies, 'environment'> {
+  signal: AbortSignal;
+}
+
 /**
  * Waits for unavailable environments before the first rollout starts, so that no generation is wasted. An environment
  * that rejects the question is available, unless this worker starts its programs: then its settings are wrong. One available agent is enough for all: nothing is generated for the
@@ -21,34 +25,27 @@ type Question = (signal: AbortSignal) => Promise<unknown> | undefined;
  */
 export async function askEnvironments(
   tasks: Tasks,
-  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
+  { environment: find, signal }: Asking,
 ): Promise<void> {
   const environments: Promise<void>[] = [];
   const agents: { name: string; task: string; question: Question }[] = [];
-  for (const [task, named] of [...tasks, ...verifiersOf(tasks, dependencies)]) {
-    const deployed = dependencies.environment(task);
+  // Those that say what a program is worth, too, which no sample names.
+  const verifiers = [...tasks.keys()].flatMap((task): [string, Map<string, never>][] => {
+    const verify = find(task)?.environment.program?.rules.program.verify ?? null;
+    return verify === null || tasks.has(verify) ? [] : [[verify, new Map<string, never>()]];
+  });
+  for (const [task, named] of [...tasks, ...verifiers]) {
+    const deployed = find(task);
     if (deployed?.is_asked !== true) continue;
     const { environment } = deployed;
     const { program } = environment;
     const is_here = program?.outlives === false && program.rows === undefined;
     environments.push(ask((signal) => environment.health?.(signal), { task, is_here, signal }));
-    for (const [name, sample] of named) {
-      agents.push({
-        name,
-        task,
-        question: (signal) => environment.program?.health(signal, sample),
-      });
-    }
+    for (const [name, sample] of named)
+      agents.push({ name, task, question: (signal) => program?.health(signal, sample) });
   }
   await Promise.all([...environments, askAgents(agents, signal)]);
 }
-
-/** Environments that say what a program is worth, which no sample names. */
-const verifiersOf = (tasks: Tasks, { environment }: Dependencies): [string, Map<string, never>][] =>
-  [...tasks.keys()].flatMap((task) => {
-    const verify = environment(task)?.environment.program?.rules.program.verify ?? null;
-    return verify === null || tasks.has(verify) ? [] : [[verify, new Map<string, never>()]];
-  });
 
 async function ask(
   question: Question,
@@ -115,31 +112,25 @@ const AT_ONCE = 64;
  * refuse after the generation. Whatever keeps an environment from telling is left to the steps.
  */
 export async function askAboutSamples(
-  samples: readonly string[],
-  {
-    tasks,
-    request,
-    dependencies,
-    signal,
-  }: {
-    tasks: Tasks;
-    request: StoredRequest;
-    dependencies: Pick<Dependencies, 'environment'>;
-    signal: AbortSignal;
-  },
+  { samples, tasks }: { samples: readonly string[]; tasks: Tasks },
+  { request, environment, signal }: Asking & { request: StoredRequest },
 ): Promise<void> {
-  const asked = new Set([...tasks.keys()].filter((task) => canTell(task, dependencies)));
+  const canTell = (task: string): boolean => {
+    const deployed = environment(task);
+    return deployed?.is_asked === true && deployed.environment.askAboutSample !== undefined;
+  };
+  const asked = new Set([...tasks.keys()].filter(canTell));
   if (isUpstream(request.semantics) || asked.size === 0) return;
   const problems = collectProblems(request.samples);
   const late = AbortSignal.timeout(ASKED_MS);
   const ask = async (text: string): Promise<Problem[]> => {
     const sample = parseSample(text);
     if (!asked.has(sample.task_name)) return [];
-    const { environment } = dependencies.environment(sample.task_name) ?? {};
+    const { environment: its } = environment(sample.task_name) ?? {};
     // Its own signal: each question listens to it.
     const own = AbortSignal.any([signal, late]);
     try {
-      return (await environment?.askAboutSample?.(sample.extra_env_info ?? {}, own)) ?? [];
+      return (await its?.askAboutSample?.(sample.extra_env_info ?? {}, own)) ?? [];
     } catch {
       return [];
     }
@@ -156,9 +147,4 @@ export async function askAboutSamples(
     row += AT_ONCE;
   }
   if (!problems.isEmpty()) throw problems.fault({ is_all: row >= samples.length });
-}
-
-function canTell(task: string, { environment }: Pick<Dependencies, 'environment'>): boolean {
-  const deployed = environment(task);
-  return deployed?.is_asked === true && deployed.environment.askAboutSample !== undefined;
 }

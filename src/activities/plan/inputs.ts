@@ -118,16 +118,13 @@ function isInside(file: string, directory: string): boolean {
 /** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
 async function* rowsOf(
   file: string | Pieces,
-  {
-    name,
-    badPath,
-    faultOf,
-  }: {
+  reading: {
     name: string;
     badPath: (what: string) => Fault;
     faultOf: (error: unknown) => { said: string; passes: boolean };
   },
 ): AsyncGenerator<string> {
+  const { name, badPath, faultOf } = reading;
   let blank = 0;
   try {
     for await (const line of textsOf(file, { most_bytes: MOST_SAMPLE_BYTES })) {

@@ -55,27 +55,25 @@ export const planBatch: Body<'planBatch'> = async ([input, options], dependencie
 };
 
 /** What a stream's plan has as well. `in_flight`: how many rollouts are played at once. */
-export const playedPlan = async (
+export async function playedPlan(
   id: string,
-  {
-    request,
-    tasks,
-    in_flight,
-    dependencies: { deployment, storeId },
-  }: {
+  planned: {
     request: Parameters<typeof priorityOf>[1] & Parameters<typeof limitsOf>[0];
     tasks: string[];
     in_flight: number;
     dependencies: Pick<Dependencies, 'deployment' | 'storeId'>;
   },
-): Promise<PlayedPlan> => ({
-  priority: priorityOf(id, request),
-  heartbeat_timeout_ms: heartbeatFor(deployment, in_flight),
-  limits: limitsOf(request),
-  looks: true,
-  memo: { [STORE_MEMO]: await storeId(), [TASKS_MEMO]: tasks },
-  ...pageOf(id, { deployment }),
-});
+): Promise<PlayedPlan> {
+  const { request, tasks, in_flight, dependencies } = planned;
+  return {
+    priority: priorityOf(id, request),
+    heartbeat_timeout_ms: heartbeatFor(dependencies.deployment, in_flight),
+    limits: limitsOf(request),
+    looks: true,
+    memo: { [STORE_MEMO]: await dependencies.storeId(), [TASKS_MEMO]: tasks },
+    ...pageOf(id, dependencies),
+  };
+}
 
 /** What an earlier run has played. Its request and its samples stay, and its rows until the closing pass. */
 async function forgetRollouts(

@@ -46,8 +46,8 @@ export async function prepareRequest(
   checkStamps(request, played);
   checkPrograms(request, { ...played, warn });
   const pool = asksPolicy(played) ? poolFor(request, dependencies) : null;
-  await askEnvironments(tasks, { dependencies, signal });
-  await askAboutSamples(samples, { tasks, request, dependencies, signal });
+  await askEnvironments(tasks, { ...dependencies, signal });
+  await askAboutSamples({ samples, tasks }, { ...dependencies, request, signal });
   const names = [...tasks.keys()];
   if (pool === null) return { request, samples, tasks: names, logprobs_mode: null };
   const model = await resolveModel({ request, pool, signal });

@@ -57,16 +57,13 @@ export interface Answers<T> {
  */
 export async function askAll<T>(
   controls: readonly WeightControl[],
-  {
-    ask,
-    signal,
-    mayRefuse = () => false,
-  }: {
+  asking: {
     ask: (control: WeightControl) => Promise<T>;
     signal: AbortSignal;
     mayRefuse?: (url: string) => boolean;
   },
 ): Promise<Answers<T>> {
+  const { ask, signal, mayRefuse = () => false } = asking;
   const found = new Map<string, T>();
   const engines = controls.map((control) => ({ url: control.replica, control }));
   const run = async ({ url, control }: (typeof engines)[number]): Promise<void> => {

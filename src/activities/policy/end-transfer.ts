@@ -209,22 +209,19 @@ export const abandon: Order = async (input, ordering) => {
 /** What becomes of engines of a ticket that do not get its weights. */
 export async function letGo(
   { ticket, policy, signal }: OnTicket,
-  {
-    engines,
-    isTouched,
-    why,
-  }: {
+  left: {
     engines: readonly TicketEngine[];
     isTouched: (engine: TicketEngine) => boolean;
     why: string;
   },
 ): Promise<Outcomes> {
+  const { engines, isTouched, why } = left;
   const { paused_until, version, nonce, code } = ticket;
   const record = await policy.records.latest();
   return await byUrl(engines, async (engine) => {
-    const { url, was, left } = engine;
+    const { url, was } = engine;
     const control = knownControl(policy, url);
-    if (left) return { state: 'away', fault: IT_HAS_LEFT };
+    if (engine.left) return { state: 'away', fault: IT_HAS_LEFT };
     if (control === undefined) return { state: 'away', needs: 'load', fault: why };
     const how = { was, transit: inTransit(version, nonce), signal };
     const slept = await sleptAgain(control, { ...how, record, isTouched: isTouched(engine) });

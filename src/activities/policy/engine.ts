@@ -210,13 +210,7 @@ export const inNamedPhase =
 /** Lets an engine with whole weights serve: its label (null: it has it), all of its memory, its cache, the resume. */
 export async function openUp(
   control: WeightControl,
-  {
-    label,
-    isAsleep,
-    cache,
-    inPhase,
-    bound,
-  }: {
+  opening: {
     label: string | null;
     isAsleep: boolean;
     cache: CacheRule;
@@ -224,6 +218,7 @@ export async function openUp(
     bound: () => Bound;
   },
 ): Promise<void> {
+  const { label, isAsleep, cache, inPhase, bound } = opening;
   if (label !== null) await inPhase('label', () => control.label(label, bound()));
   if (isAsleep) await inPhase('wake', () => control.wakeUp(null, bound()));
   if (cache === 'reset') await inPhase('cache', () => control.resetCache(bound()));
@@ -261,18 +256,15 @@ export async function checkAwake(
 /** Loads it unless it is there, and unloads those of the service that no stream may use any more. */
 export async function putAdapter(
   control: WeightControl,
-  {
-    adapter: { name, path },
-    service,
-    keeps,
-    bound,
-  }: {
+  putting: {
     adapter: { name: string; path: string };
     service: string;
     keeps: readonly (string | null)[];
     bound: () => Bound;
   },
 ): Promise<void> {
+  const { service, keeps, bound } = putting;
+  const { name, path } = putting.adapter;
   const there = await control.adapters(bound());
   for (const other of there)
     if (isOwnAdapter(other, service) && other !== name && !keeps.includes(other))

@@ -1,23 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import type { PolicyReading } from '../../generation/generation-service.js';
 import type { Change } from '../../model/policy/record.js';
 import { PolicyRecord } from '../../model/policy/record.js';
 import { shared } from '../../platform/waits/shared.js';
 import type { Facts } from '../../trajectories/trajectory-store.js';
 import { factsOf } from '../facts.js';
 
-/** The record of one service's policy. Methods throw `StoreFault`. */
-export interface PolicyRecords extends PolicyReading {
-  /** As it was read last in this process; null: it was not, or there is none. */
-  known: () => PolicyRecord | null;
-  /** Applies a change to the current record, and again if another writer was first. Returns the record afterwards. */
-  change: (decide: Change) => Promise<PolicyRecord | null>;
-}
+export type PolicyRecords = ReturnType<typeof createPolicyRecords>;
 
 /** Records behind the current one. A stream that survives an update reads those of its replica's changes. */
 const KEPT = 1000;
 
-/** `kept`: how many earlier records stay. */
+/** The record of one service's policy. Methods throw `StoreFault`. `kept`: how many earlier records stay. */
 export function createPolicyRecords({
   facts,
   service,
@@ -26,7 +19,7 @@ export function createPolicyRecords({
   facts: Facts;
   service: string;
   kept?: number;
-}): PolicyRecords {
+}) {
   const records = factsOf(['_policy', encoded(service)], {
     schema: PolicyRecord,
     facts,
@@ -42,9 +35,11 @@ export function createPolicyRecords({
   });
   return {
     latest,
+    /** As it was read last in this process; null: it was not, or there is none. */
     known: () => known,
     at: records.find,
-    change: async (decide) => {
+    /** Applies a change to the current record, and again if another writer was first. Returns the record afterwards. */
+    change: async (decide: Change): Promise<PolicyRecord | null> => {
       for (;;) {
         const before = await latest();
         const decided = decide(before);

@@ -155,12 +155,7 @@ async function putToSleep(
  */
 export async function sleptAgain(
   control: WeightControl,
-  {
-    record,
-    was,
-    isTouched,
-    ...at
-  }: {
+  left: {
     record: PolicyRecord | null;
     was: TicketEngine['was'];
     transit: string;
@@ -168,13 +163,13 @@ export async function sleptAgain(
     signal: AbortSignal;
   },
 ): Promise<ReplicaChange | null> {
+  const { record, was, isTouched, signal } = left;
   const slept = sleptOf(record, control.replica);
   if (record === null || slept === null) return null;
-  const { signal } = at;
   const needs = isTouched ? 'load' : was.needs;
   try {
     if (isTouched) await control.closeTransfer({ within_ms: QUESTION_MS, signal });
-    else if (slept.level === 1) await labelBack(control, { was, ...at });
+    else if (slept.level === 1) await labelBack(control, left);
     const { sleep: sleeping } = record;
     if (sleeping === null) return { state: 'unknown', needs, fault: TO_BE_WOKEN };
     await putToSleep(control, { record, sleeping, signal });

@@ -32,13 +32,12 @@ export async function begin(
   const { attempts } = request;
   const sample = await openLife(playing, { ...dependencies, attempts });
   const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
-  const inForce = { ...request, max_seq_len };
   const prefix = await prefixFor(sample, { request, ...dependencies });
-  const inherited = prefix?.start.prompt ?? null;
-  const opening = await openingOf(
-    { sample, request: inForce, playing, inherited },
-    dependencies,
-  ).catch(async (error: unknown) => {
+  const opened = {
+    ...{ sample, playing, inherited: prefix?.start.prompt ?? null },
+    request: { ...request, max_seq_len },
+  };
+  const opening = await openingOf(opened, dependencies).catch(async (error: unknown) => {
     const names = { task: sample.task_name, service: request.generation.service };
     throw await recordFault(error, { ...playing, attempts, names });
   });
@@ -112,12 +111,8 @@ async function renderSample(
         }));
       check(rendered.reduce((total, message) => total + message.token_ids.length, 0));
       if (!generation.prompt_logprobs) return [...rendered];
-      return await withPromptLogprobs(rendered, {
-        service,
-        lease,
-        model: generation.model ?? '',
-        signal,
-      });
+      const asking = { service, lease, model: generation.model ?? '', signal };
+      return await withPromptLogprobs(rendered, asking);
     },
   );
 }

@@ -90,21 +90,16 @@ async function keptStep(
 }
 
 /** Every group records its number of members, so the journals of all groups need not be listed. */
-function replacementsOf(
+const replacementsOf = (
   delivered: readonly DeliveredGroup[],
   { num_repeats }: { num_repeats: number },
-): Replacements {
-  const found = new Map<number, number[]>();
-  for (const { group, members } of delivered) {
-    const length = (members ?? num_repeats) - num_repeats;
-    if (length > 0)
-      found.set(
-        group,
-        Array.from({ length }, (_, i) => num_repeats + i),
-      );
-  }
-  return found;
-}
+): Replacements =>
+  new Map(
+    delivered.map(({ group, members }) => {
+      const length = Math.max(0, (members ?? 0) - num_repeats);
+      return [group, Array.from({ length }, (_, i) => num_repeats + i)];
+    }),
+  );
 
 const streamMetrics = ({ counts }: StepFact): Metrics =>
   Object.fromEntries(

@@ -129,28 +129,16 @@ export function turnOf(trajectory: Trajectory): AskedStep {
 
 export async function askEnvironment(
   playing: Playing,
-  {
-    environment,
-    known,
-    store,
-    storeId,
-    share,
-    asked: { task, turn, prompt_length },
-  }: Pick<Dependencies, 'environment' | 'known' | 'store' | 'storeId'> & {
-    share: Share;
-    asked: AskedStep;
-  },
+  { share, asked, ...dependencies }: Dependencies & { share: Share; asked: AskedStep },
 ): Promise<{ answer: Answer; waited_ms: number }> {
+  const { environment, known, store, storeId } = dependencies;
+  const { task, turn, prompt_length } = asked;
   const { ref, signal } = playing;
   const { trajectory } = playing.journal;
   const { start } = trajectory;
   const deployed = environment(task);
-  if (deployed === undefined) {
-    throw new Fault({
-      type: 'EnvironmentRejected',
-      message: unknownTask(task, known),
-    });
-  }
+  if (deployed === undefined)
+    throw new Fault({ type: 'EnvironmentRejected', message: unknownTask(task, known) });
   const context = {
     idempotency_key: `${rolloutId(ref)}/${trajectory.observations.length}`,
     deployment: await storeId(),

@@ -68,7 +68,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
       const { given, handle } = await startInTurn(
         async () => {
           const now = limits;
-          return { given: now, handle: await startSlice({ plan, part, share, limits: now }) };
+          return { given: now, handle: await startSlice(plan, { part, share, limits: now }) };
         },
         { workflowId: sliceId(plan.batch_id, part), isOver: () => stopped },
       );
@@ -130,17 +130,10 @@ export function createTallies() {
 const rowsOf = ({ first, last }: RowRange): number[] =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
-function startSlice({
-  plan,
-  part,
-  share,
-  limits,
-}: {
-  plan: BatchPlan;
-  part: RowRange;
-  share: Share;
-  limits: LimitsChange | null;
-}): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
+function startSlice(
+  plan: BatchPlan,
+  { part, share, limits }: { part: RowRange; share: Share; limits: LimitsChange | null },
+): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
   const { batch_id, num_repeats } = plan;
   return startChild<typeof rolloutSlice>('rolloutSlice', {
     args: [

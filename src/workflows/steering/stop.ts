@@ -2,14 +2,10 @@ import { CancellationScope, isCancellation, setHandler } from '@temporalio/workf
 import { failWith, failureOf } from '../ending.js';
 import { stopSignal } from './messages.js';
 
-/** Signal `stop` of a batch, a slice, a stream or a group. */
-export interface Stop {
-  isStopped: () => boolean;
-  /** Calls back once: when it is stopped, or at once if it already was. A later callback replaces an earlier one. */
-  onStop: (stop: () => void) => void;
-}
+export type Stop = ReturnType<typeof handleStop>;
 
-export function handleStop(): Stop {
+/** Signal `stop` of a batch, a slice, a stream or a group. */
+export function handleStop() {
   let stopped = false;
   let stop = (): void => undefined;
   setHandler(stopSignal, () => {
@@ -19,7 +15,8 @@ export function handleStop(): Stop {
   });
   return {
     isStopped: () => stopped,
-    onStop: (callback) => {
+    /** Calls back once: when it is stopped, or at once if it already was. A later callback replaces an earlier one. */
+    onStop: (callback: () => void): void => {
       stop = callback;
       if (stopped) stop();
     },

@@ -23,22 +23,15 @@ import {
 import { pageLine } from './page-line.js';
 import { forDisplay, onWaiting, waitingLine } from './waiting.js';
 
+type Finished = Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'>;
+
+export type RolloutView = ReturnType<typeof showRollout>;
+
 /**
  * What a rollout shows while it runs: query `progress`, current details, search attributes. Search attributes cost an
  * event each time, so they are written when a rollout continues after its first activity, and at its end.
  */
-export interface RolloutView {
-  /** Calls back when no replica serves the rollout, and when one serves it again. */
-  onUnserved(callback: (isUnserved: boolean) => void): void;
-  planned(plan: RolloutPlan): void;
-  progressed(progress: TurnProgress): void;
-  /** What it waits for as a look found it, beside what its own activities say. */
-  seen: (rollout: Pick<RolloutsSeen, 'waiting'>) => void;
-  finishing(): void;
-  finished(rollout: Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'>): void;
-}
-
-export function showRollout(): RolloutView {
+export function showRollout() {
   let facts: RolloutFacts | null = null;
   let shown: RolloutProgress = {
     state: 'starting',
@@ -66,26 +59,28 @@ export function showRollout(): RolloutView {
     tell(isUnserved);
   });
   return {
-    onUnserved: (callback) => {
+    /** Calls back when no replica serves the rollout, and when one serves it again. */
+    onUnserved: (callback: typeof tell): void => {
       tell = callback;
     },
-    planned: (plan) => {
+    planned: (plan: RolloutPlan): void => {
       facts = plan;
       list(attributesOf(plan), plan.unlisted);
       show({ state: 'playing', ...plan.progress });
     },
-    progressed: (progress) => {
+    progressed: (progress: TurnProgress): void => {
       // It may come from an activity that nobody has waited for.
       if (shown.state === 'playing') show(progress);
     },
-    seen: ({ waiting }) => {
+    /** What it waits for as a look found it, beside what its own activities say. */
+    seen: ({ waiting }: Pick<RolloutsSeen, 'waiting'>): void => {
       waitsFor({ seen: forDisplay(waiting) });
     },
-    finishing: () => {
+    finishing: (): void => {
       Object.assign(waits, { said: null, seen: null });
       show({ state: 'finishing', waiting: null });
     },
-    finished: ({ result, facts: known, unlisted }) => {
+    finished: ({ result, facts: known, unlisted }: Finished): void => {
       facts = known;
       const { stop_reason, total_reward, turn_count, total_tokens } = result;
       const attributes = [
