@@ -9,7 +9,7 @@ import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt, RunAttempt } from './attempt.js';
 import type { FailureFacts } from './contract.js';
 import type { AllActivities } from './contract/stream.js';
-import type { LimitsWatch } from './limits/watch-limits.js';
+import type { LimitsWatch } from './limits/limit-facts.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
 /** What messages name. */

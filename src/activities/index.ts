@@ -25,13 +25,12 @@ const BODIES: { [Name in keyof AllActivities]: Body<Name> } = {
 };
 
 /** All activities over the same dependencies. A worker registers those of its role. */
-export function createActivities({ attempt: run, ...dependencies }: WorkerDependencies) {
+export function createActivities(dependencies: WorkerDependencies): AllActivities {
   const activities = Object.entries(BODIES).map(([name, body]) => {
     const play = body as (input: unknown[], running: Running) => Promise<unknown>;
-    return [
-      name,
-      (...input: unknown[]) => run((attempt) => play(input, { ...dependencies, attempt })),
-    ];
+    const activity = (...input: unknown[]): Promise<unknown> =>
+      dependencies.attempt((attempt) => play(input, { ...dependencies, attempt }));
+    return [name, activity];
   });
   return Object.fromEntries(activities) as AllActivities;
 }

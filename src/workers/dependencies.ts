@@ -11,7 +11,7 @@ import type {
   WorkerDependencies,
   WorkflowEnd,
 } from '../activities/dependencies.js';
-import { createLimitsWatch } from '../activities/limits/watch-limits.js';
+import { createLimitsWatch } from '../activities/limits/limit-facts.js';
 import { BARE_KINDS } from '../environments/registry.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';

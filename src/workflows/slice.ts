@@ -9,9 +9,8 @@ import { closeSlice } from './activity-options.js';
 import { followParent } from './children/follow-parent.js';
 import { leavesStopped } from './children/min-k.js';
 import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
-import { checkSliceInput } from './steering/input-checks.js';
 import { unawaited, shareSignal, tallySignal } from './steering/messages.js';
-import { isShare } from './steering/signal-checks.js';
+import { checkSliceInput, isShare } from './steering/input-checks.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`. It closes its own part of the files. */
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {

@@ -13,7 +13,7 @@ import type {
   Deployment,
 } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
-import { createLimitsWatch } from '../../src/activities/limits/watch-limits.js';
+import { createLimitsWatch } from '../../src/activities/limits/limit-facts.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import type { Environment, ExactEnvironment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';

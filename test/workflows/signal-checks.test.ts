@@ -10,7 +10,7 @@ import {
   isShare,
   isTallyOf,
   isWaiting,
-} from '../../src/workflows/steering/signal-checks.js';
+} from '../../src/workflows/steering/input-checks.js';
 import { BY_HAND, RUBBISH, UNREADABLE } from '../fakes/hostile-inputs.js';
 import { writeHistory } from '../harness/written-history.js';
 

@@ -9,16 +9,17 @@ import { changesOf, putLimits } from './limit-facts.js';
  * workflow does not know while the rollout is opened.
  */
 export const setLimits: Body<'setLimits'> = async ([order], { attempt, store }) => {
-  const change = { limits: order.limits, run: attempt.run_id };
+  const { limits } = order;
+  const { run_id: run } = attempt;
   if ('batch_id' in order) {
-    await putLimits({ batch_id: order.batch_id, ...change }, store.facts);
+    await putLimits({ batch_id: order.batch_id, limits, run }, store.facts);
     return null;
   }
   const { batch_id, row, repeat } = placeOf(order.rollout, attempt.workflow_id);
   const request = isByHand(order.rollout)
     ? parsedAs(SingleRollout, order.rollout)
     : await requestOf(batch_id, store);
-  await putLimits({ batch_id, rollout: { row, repeat }, ...change }, store.facts);
+  await putLimits({ batch_id, limits, rollout: { row, repeat }, run }, store.facts);
   const ref = { batch_id, row, repeat };
   const { limits: journalled } = await store.readTrajectory(ref);
   const changes = await changesOf(batch_id, store.facts);

@@ -81,23 +81,20 @@ const of = (name: string, refusal: string | null): string | null =>
 /** Whoever may start workflows must not be able to send prompts and keys anywhere, nor one service another's. */
 async function checkAllowed(
   joiners: readonly Join[],
-  {
-    ordering: { service, policy, dependencies },
-    name: update,
-  }: { ordering: Ordering; name: string },
+  { ordering: { service, policy, dependencies }, name }: { ordering: Ordering; name: string },
 ): Promise<void> {
   const owners = new Map<string, string>();
-  for (const name of dependencies.known.services) {
-    const { urls = [], records } = dependencies.policy(name) ?? {};
+  for (const any of dependencies.known.services) {
+    const { urls = [], records } = dependencies.policy(any) ?? {};
     const record = await records?.latest();
-    for (const url of [...urls, ...Object.keys(record?.replicas ?? {})]) owners.set(url, name);
+    for (const url of [...urls, ...Object.keys(record?.replicas ?? {})]) owners.set(url, any);
   }
   for (const { url, control_url } of joiners) {
     const owner = owners.get(url) ?? service;
     if (owner !== service)
-      throw refused(`${update}: expected an engine of no other service, got ${url} of ${owner}`);
+      throw refused(`${name}: expected an engine of no other service, got ${url} of ${owner}`);
     for (const one of [url, ...(control_url === null ? [] : [control_url])]) {
-      check(of(`${update}: ${one}`, await policy.refusalOf(one)));
+      check(of(`${name}: ${one}`, await policy.refusalOf(one)));
     }
   }
 }

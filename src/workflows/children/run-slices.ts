@@ -24,7 +24,7 @@ import {
 } from './open-slices.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
-import { isTallyOf } from '../steering/signal-checks.js';
+import { isTallyOf } from '../steering/input-checks.js';
 import { createStartInTurn } from './start-in-turn.js';
 
 interface RunSlices {

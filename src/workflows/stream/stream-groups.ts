@@ -20,7 +20,7 @@ import {
   stopSignal,
   unawaited,
 } from '../steering/messages.js';
-import { isGroupNews } from '../steering/signal-checks.js';
+import { isGroupNews } from '../steering/input-checks.js';
 
 export type StreamGroups = ReturnType<typeof groupsOf>;
 

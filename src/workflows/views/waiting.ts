@@ -3,7 +3,7 @@ import type { Waiting } from '../../activities/contract.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import { waitingSignal } from '../steering/messages.js';
-import { isCount, isWaiting } from '../steering/signal-checks.js';
+import { isCount, isWaiting } from '../steering/input-checks.js';
 
 /** Signal `waiting` comes from an activity, but any client of the server may send it. */
 export function onWaiting(say: (waiting: Waiting | null, holds: boolean) => void): void {
