@@ -1,6 +1,6 @@
 import { renderPrompt } from '../../src/activities/start/render-prompt.js';
 import type { Metadata, TurnAnswer } from '../../src/environments/environment.js';
-import { createSlidingPuzzle } from '../../src/environments/sliding-puzzle/environment.js';
+import { createSlidingPuzzle } from '../../src/environments/sliding-puzzle/kind.js';
 import type { PuzzleSample } from '../../src/environments/sliding-puzzle/generate-samples.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';

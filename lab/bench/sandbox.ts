@@ -57,7 +57,7 @@ async function measure(level: Level): Promise<Measured> {
   const settings = EnvironmentSettings.parse({ kind: 'code', unsafe: true });
   if (settings.kind !== 'code') throw new Error('not settings of the code environment');
   const sandbox = createLocalSandbox({ settings, report: console.log, levels: [level] });
-  const environment = createCode(settings, { name: 'code', report: console.log, sandbox });
+  const environment = createCode(settings, sandbox);
   const firsts: number[] = [];
   const turns: number[] = [];
   const rebuilt: number[] = [];

@@ -78,12 +78,10 @@ export interface Named {
   play?: string | undefined;
 }
 
-/** For one session. */
 export interface SessionContext extends Named {
   signal: AbortSignal;
 }
 
-/** What a session begins with. */
 export interface Beginning<M = Metadata> {
   /** Appended to the sample's prompt, before it is rendered. */
   messages: EnvironmentMessage[];
@@ -110,11 +108,9 @@ export interface ProgramEnd {
   state: 'ended';
   exit: { code: number | null; signal: string | null; tail: string };
   submission: string | null;
-  /** null: it says none. */
   reward: number | null;
   rewards: Record<string, number>;
   metadata: ForeignObject | null;
-  /** What an agent of NeMo Gym answered. */
   result?: AgentResult;
   /** Why a life that failed did, if its service knows better than its exit. */
   failure?: Fault;
@@ -122,7 +118,6 @@ export interface ProgramEnd {
   settle?: (played: Conversation) => Promise<ProgramEnd>;
 }
 
-/** The main conversation of a program. */
 export interface Conversation {
   /** In order. Throws the faults of a generation service, which decodes them. */
   calls: () => Promise<PlayedCall[]>;
@@ -130,7 +125,6 @@ export interface Conversation {
 
 export type AgentResult = Omit<Extract<Entry, { kind: 'result' }>, 'kind'>;
 
-/** The end of a program that leaves nothing. */
 export const bareEnd = (exit: Partial<ProgramEnd['exit']>): ProgramEnd => ({
   state: 'ended',
   exit: { code: null, signal: null, tail: '', ...exit },
@@ -140,14 +134,12 @@ export const bareEnd = (exit: Partial<ProgramEnd['exit']>): ProgramEnd => ({
   metadata: null,
 });
 
-/** What a program is given. */
 export interface ProgramTask {
   /** The URL of the policy, with `/v1`. */
   base_url: string;
   key: string;
   prompt: string;
   message_log: EnvironmentMessage[];
-  /** The sample's `extra_env_info`. */
   metadata: ForeignObject;
 }
 
@@ -238,13 +230,9 @@ export interface Environment<M = Metadata> {
   ): Promise<Record<string, number> | null>;
   /** What keeps a sample's `extra_env_info` from being played; absent: a step finds it. Asked at planning. */
   sampleProblems?(metadata: M, context: { is_standard: boolean }): Problem[];
-  /**
-   * The same under `standard`, of what only its processes can tell. Asked at planning where this worker has them, of as
-   * many samples as a few seconds allow; a step finds the others. Throws the faults of a step.
-   */
+  /** Under `standard`, of what only its processes can tell: asked at planning where this worker has them. */
   askAboutSample?(metadata: M, signal: AbortSignal): Promise<Problem[]>;
   /** Resolves if steps can be played; throws the same faults as a step. */
   health?(signal: AbortSignal): Promise<void>;
-  /** Ends the processes and connections that it holds. */
   close?(): Promise<void>;
 }

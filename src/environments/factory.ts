@@ -8,19 +8,15 @@ import type { ExactEnvironment } from './environment.js';
 import { createEnvironment, type EnvironmentSettings } from './registry.js';
 import { createRetrievers } from './retriever/open-retriever.js';
 
-export interface EnvironmentFactoryOptions {
-  /** By name, as in temporal.yaml. */
+interface EnvironmentFactoryOptions {
   settings: Record<string, EnvironmentSettings>;
   env: NodeJS.ProcessEnv;
-  /** The allowance that large answers share. */
   answers?: Allowance;
-  /** Reports something to the operator. */
   report: (message: string, environment: string | null) => void;
 }
 
 export interface EnvironmentFactory {
   create(name: string): Promise<ExactEnvironment>;
-  /** Closes all created environments and what they share. */
   close(): Promise<void>;
 }
 

@@ -3,7 +3,6 @@ import type { EnvironmentContext } from './environment-context.js';
 import type { Environment, ExactEnvironment } from './environment.js';
 import { withPlainMetadata } from './plain-metadata.js';
 
-/** A strict object whose `kind` is a literal. */
 type KindSchema = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
 
 /** A kind of environment: all that the rest of the project knows of it. Each folder has one, in its `kind.ts`. */
@@ -27,7 +26,6 @@ export interface Kind<S extends KindSchema> {
 
 export const defineKind = <S extends KindSchema>(kind: Kind<S>): Kind<S> => kind;
 
-/** For an environment whose code is JavaScript. */
 export const inJavaScript =
   <S>(make: (settings: S, context: EnvironmentContext) => Environment | Promise<Environment>) =>
   async (settings: S, context: EnvironmentContext): Promise<ExactEnvironment> =>

@@ -13,10 +13,7 @@ export const namingHeaders = ({
   ...(play !== undefined && { 'rollout-play': play }),
 });
 
-/**
- * `<rollout_id>/<life>/<deployment>`: shared by begin and end of one session, so a server may name its resource after
- * it.
- */
+/** Shared by begin and end of one session: `<rollout_id>/<life>/<deployment>`. */
 export const sessionOf = ({ idempotency_key, deployment }: Named): string =>
   named(idempotency_key.replace(/(?:begin|end)-(\d+)$/, '$1'), deployment);
 

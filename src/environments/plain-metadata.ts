@@ -12,10 +12,7 @@ import type {
 } from './environment.js';
 import { rejected } from './rejections.js';
 
-/**
- * An environment whose code is JavaScript, which sees plain values: `1.0` is 1. A number that JavaScript cannot hold is
- * refused by its field. What such an environment returns unchanged comes back as it was written.
- */
+/** An environment whose code is JavaScript: a number that it cannot hold is refused, what it returns unchanged stays. */
 export function withPlainMetadata(environment: Environment, name: string): ExactEnvironment {
   const read = (metadata: ForeignObject): Metadata => plainMetadata(metadata, name);
   return {

@@ -46,7 +46,6 @@ export const EnvironmentSettings = z.discriminatedUnion('kind', SCHEMAS, {
 });
 export type EnvironmentSettings = z.infer<typeof EnvironmentSettings>;
 
-/** Kinds that need no other setting. */
 export const BARE_KINDS: readonly string[] = NAMES.filter(
   (kind) => EnvironmentSettings.safeParse({ kind }).success,
 );
@@ -66,7 +65,6 @@ function describeKind(settings: unknown): string | undefined {
 const kindOf = (settings: EnvironmentSettings): Kind<(typeof SCHEMAS)[number]> =>
   KINDS[NAMES.indexOf(settings.kind)] as never;
 
-/** True if its turns are played next to the generation. */
 export const isInProcess = (settings: EnvironmentSettings): boolean =>
   kindOf(settings).answers(settings) === 'in process';
 
@@ -74,7 +72,6 @@ export const isInProcess = (settings: EnvironmentSettings): boolean =>
 export const isRemote = (settings: EnvironmentSettings): boolean =>
   kindOf(settings).answers(settings) === 'a service';
 
-/** Roles of its observations; null: unknown. */
 export const observationRoles = (settings: EnvironmentSettings): readonly string[] | null =>
   kindOf(settings).roles;
 

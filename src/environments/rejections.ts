@@ -8,7 +8,6 @@ const MAX_PROBLEMS = 5;
 export interface BadData {
   /** The source of the data, which begins the message. */
   subject: string;
-  /** The environment's URL, if it has one. */
   at?: string;
 }
 

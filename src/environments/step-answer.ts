@@ -90,7 +90,6 @@ export function parseAnswer(answer: unknown, bad: BadData): TurnAnswer<ForeignOb
   };
 }
 
-/** The same for upstream's lists. */
 export function parseListedAnswer(answer: unknown, bad: BadData): TurnAnswer<ForeignObject> {
   const given = fieldsOf(answer);
   const stops = given['next_stop_strings'];

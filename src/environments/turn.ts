@@ -11,7 +11,6 @@ export const stepNow =
 
 export const environmentSays = (content: string): Observation => ({ role: 'environment', content });
 
-/** What a grader reads. */
 export interface Said {
   /** What it looks for an answer in. */
   response: string;
@@ -38,10 +37,7 @@ export function saidIn(
 
 const TAG = /<\/?think>/g;
 
-/**
- * Without what stands between `<think>` and `</think>`. A thought that does not end goes on to the end of the message.
- * One that was opened in the prompt, as by many templates, begins with the message.
- */
+/** Without thoughts: one that does not end goes on to the end, one that the prompt opened begins with the message. */
 export function withoutThoughts(text: string): string {
   let said: string[] = [];
   let from = 0;

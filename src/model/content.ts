@@ -2,10 +2,7 @@ import { z } from 'zod';
 import { Word } from './field-kinds.js';
 import { nullIsAbsent } from './absent.js';
 
-/**
- * Content of a message of a prompt or of an environment: text, or parts in reading order, spelled as in OpenAI's chat
- * API and vLLM. Output of the policy is always text.
- */
+/** Text, or parts in reading order, spelled as in OpenAI's chat API. Output of the policy is always text. */
 const TextPart = z.strictObject({
   type: z.literal('text').describe('a text'),
   text: z.string().describe('the text'),
@@ -84,7 +81,6 @@ export const renameImages = <M extends { content: Content }>(
   known: (url: string) => string,
 ): M[] => mapImages(messages, known);
 
-/** How much it is to store. */
 export const sizeOf = (content: Content): number =>
   typeof content === 'string'
     ? content.length

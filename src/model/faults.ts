@@ -23,10 +23,7 @@ const RETRYABLE = {
   ProtocolError: true,
   EnvironmentUnavailable: true,
   EnvironmentRejected: false,
-  /**
-   * The environment raised an exception for this turn (`environmentFault`), or answered it with 500 (`refusalType`);
-   * retried as often as the request's `attempts.environment` says.
-   */
+  /** It raised an exception for this turn, or answered 500; retried as `attempts.environment` says. */
   EnvironmentFailed: true,
   /** An agent's result says that it failed, or that its reward is invalid. */
   AgentFailed: false,
@@ -48,7 +45,6 @@ const RETRYABLE = {
   PolicyUpdateFailed: false,
   /** Update `next_step` asked for a step that is neither the next nor a kept one, or with an older version. */
   StepOutOfOrder: false,
-  /** The stream has no further steps. */
   StreamEnded: false,
   /** Many groups in a row were discarded; the next request tries as many more. */
   StreamStarved: false,
@@ -70,10 +66,7 @@ export const THE_STORE = 'the store';
 
 export interface FaultFacts {
   type: FaultType;
-  /**
-   * What failed, for which thing, why; expected and got. It may quote outside text, because a fault's message is made
-   * plain.
-   */
+  /** What failed, for which thing, why; expected and got. Outside text in it is made plain. */
   message: string;
   /** Where it happened: the URL of a replica or environment, or `THE_STORE`. */
   at?: string;
@@ -82,13 +75,10 @@ export interface FaultFacts {
   /** Unlike its type: false ends its retries; only `judged` gives some to a type that has none. */
   retryable?: boolean;
   cause?: unknown;
-  /** Status of an HTTP answer. */
   status?: number;
-  /** Class of an agent's failed run. */
   failureClass?: FailureClass;
   /** The agent did not play this run, so it costs none of the row's attempts. */
   uncounted?: true;
-  /** The wait so far, from the journal. */
   waited?: Waited;
   /** Where the environment's own code threw it, frame by frame, for logs and for the author of that code. */
   trace?: string;
@@ -103,10 +93,7 @@ export interface Waited {
   denied_since?: number;
 }
 
-/**
- * Thrown by services (generation, environments, trajectories) and by activities, never by workflows. Its message
- * contains no secret of this process.
- */
+/** Thrown by services and activities, never by workflows. Its message contains no secret of this process. */
 export class Fault extends Error {
   readonly type: FaultType;
   readonly retryable: boolean;
@@ -117,41 +104,31 @@ export class Fault extends Error {
   readonly uncounted: boolean;
   readonly waited: Waited | null;
   readonly trace: string | null;
+  readonly #given: FaultFacts;
 
-  constructor({ type, message, cause, ...facts }: FaultFacts) {
+  constructor({ cause, ...given }: FaultFacts) {
+    const { type, message, trace } = given;
     super(messageOf(message), cause === undefined ? undefined : { cause });
+    this.#given = { ...given, message: this.message };
     this.name = type;
     this.type = type;
-    this.retryable = facts.retryable ?? RETRYABLE[type];
-    this.at = facts.at ?? null;
-    this.retryAfterMs = facts.retryAfterMs ?? null;
-    this.status = facts.status ?? null;
-    this.failureClass = facts.failureClass ?? null;
-    this.uncounted = facts.uncounted ?? false;
-    this.waited = facts.waited ?? null;
-    this.trace = facts.trace === undefined ? null : messageOf(facts.trace);
+    this.retryable = given.retryable ?? RETRYABLE[type];
+    this.at = given.at ?? null;
+    this.retryAfterMs = given.retryAfterMs ?? null;
+    this.status = given.status ?? null;
+    this.failureClass = given.failureClass ?? null;
+    this.uncounted = given.uncounted ?? false;
+    this.waited = given.waited ?? null;
+    this.trace = trace === undefined ? null : messageOf(trace);
+  }
+
+  with(facts: Partial<FaultFacts>): Fault {
+    return new Fault({ ...this.#given, cause: this, ...facts });
   }
 }
 
 /** The same fault with some facts added or replaced. */
-export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
-  const { type, message, at, retryable, retryAfterMs, status, failureClass, uncounted } = fault;
-  const { waited, trace } = fault;
-  return new Fault({
-    type,
-    message,
-    cause: fault,
-    ...(at !== null && { at }),
-    ...(retryable !== RETRYABLE[type] && { retryable }),
-    ...(retryAfterMs !== null && { retryAfterMs }),
-    ...(status !== null && { status }),
-    ...(failureClass !== null && { failureClass }),
-    ...(uncounted && { uncounted }),
-    ...(waited !== null && { waited }),
-    ...(trace !== null && { trace }),
-    ...facts,
-  });
-}
+export const faultWith = (fault: Fault, facts: Partial<FaultFacts>): Fault => fault.with(facts);
 
 export const isStoreFault = (error: unknown): boolean =>
   error instanceof Fault && error.type === 'StoreFault';
@@ -169,7 +146,6 @@ export const isTakenOver = ({ type, at, retryable }: Fault): boolean =>
 
 /** How often a turn may meet a fault that it is likely to meet again. */
 export interface Attempts {
-  /** Exceptions of the environment. */
   environment: number;
 }
 
@@ -182,10 +158,7 @@ const DENIALS: ReadonlySet<number | null> = new Set([401, 403, 404]);
 /** How long a denied request is sent again: a gateway or an adapter that comes back does so within that. */
 const DENIED_FOR_S = 120;
 
-/**
- * Whether an engine denies what planning saw. That says something about the engine, while any other refusal says
- * something about the request.
- */
+/** Whether an engine denies what planning saw. Any other refusal says something about the request. */
 export const isDenial = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'GenerationRejected' && DENIALS.has(error.status);
 
@@ -193,7 +166,6 @@ export const isDenial = (error: unknown): error is Fault =>
 export interface Past {
   /** Faults of the turn by type, this one included. */
   of_turn?: Record<string, number>;
-  /** From the request. */
   attempts?: Attempts;
   /** Attempts of an agent's row, without this one. */
   attempts_left?: number;
@@ -205,10 +177,7 @@ export interface Past {
   denied_s?: number;
 }
 
-/**
- * The fault to throw: final if its type is, or if earlier faults make it so. Turns call it through `recordFault`
- * (activities/record-fault.ts), which counts the fault in the journal first.
- */
+/** The fault to throw: final if its type is, or by earlier faults, which `recordFault` counts in the journal first. */
 export function judged(
   fault: Fault,
   {

@@ -10,15 +10,9 @@ export type ForeignObject = Record<string, unknown> | KeptJson;
 export const isForeignObject = (value: unknown): value is ForeignObject =>
   value instanceof KeptJson ? value.text.startsWith('{') : isRecord(value);
 
-/**
- * The schema of an object whose fields are all foreign. It is passed on as it is. `example`: of what belongs there, for
- * the message about anything else.
- */
-export function foreignObject({ example }: { example?: string } = {}): z.ZodType<
-  ForeignObject,
-  ForeignObject
-> {
-  const record = recordOf(z.unknown(), { ...(example !== undefined && { example }) });
+/** An object whose fields are all foreign, passed on as it is. */
+export function foreignObject(): z.ZodType<ForeignObject, ForeignObject> {
+  const record = recordOf(z.unknown());
   return z
     .custom<ForeignObject>(() => true)
     .superRefine((input: unknown, context) => {
@@ -37,7 +31,6 @@ function namesIn(kept: KeptJson): unknown {
     : Object.fromEntries([...members.keys()].map((name) => [name, 0]));
 }
 
-/** The texts of its fields. */
 export const membersIn = (object: ForeignObject): Members =>
   membersOf(writeJson(object)) ?? new Map<string, string>();
 

@@ -37,7 +37,6 @@ const LogMessage = z.object({
   content: Content,
   token_ids: tokenIds,
   generation_logprobs: logprobs.optional(),
-  /** The logprobs of a prompt, if they were requested. */
   prompt_logprobs: z
     .custom<(number | null)[]>(
       (value) => Array.isArray(value) && value.every((one) => one === null || Number.isFinite(one)),
@@ -163,10 +162,7 @@ const ChunkLine = z.object({
   replica: z.string(),
   request_id: z.string(),
   policy_version: z.string().nullable(),
-  /**
-   * Source of the version. `pending`: not yet known; an attempt that resumes here drops these tokens. Absent: what the
-   * engine was asked, or none.
-   */
+  /** `pending`: not yet known; an attempt that resumes here drops these tokens. Absent: what was asked, or none. */
   version_source: z.enum(['engine', 'record', 'none', 'pending']).exactOptional(),
   /** The replica's mode, if logprobs were requested. */
   logprobs_mode: z.enum(LOGPROBS_MODES).exactOptional(),
@@ -186,12 +182,10 @@ const GenerationLine = z.object({
   generate_s: z.number(),
 });
 
-/** An environment's answer to a turn. */
 const ANSWER = {
   /** null: no message, allowed only for a rollout's last turn. Its pictures are named by hash. */
   message: z.object({ role: z.string(), content: Content }).nullable(),
   reward: Reward,
-  /** Named components, if the environment returns them. */
   rewards: z.record(z.string(), Reward),
   terminated: z.boolean(),
   truncated: z.boolean(),
@@ -232,9 +226,7 @@ const FaultLine = z.object({
   type: z.string(),
   message: z.string(),
   replica: z.string().nullable(),
-  /** Class of an agent's failed run. */
   failure_class: z.enum(FAILURE_CLASSES).exactOptional(),
-  /** Status of its HTTP answer, if there was one. */
   status: z.int().exactOptional(),
   /** Of a life that is none of the lives that may fail: its agent did not play it, or its own attempt's end cut it. */
   uncounted: z.literal(true).exactOptional(),
@@ -276,10 +268,7 @@ export const Shaping = z.object({
 });
 export type Shaping = z.infer<typeof Shaping>;
 
-/**
- * What an agent of NeMo Gym answers to its run, as it came; the end of its life follows. One that only lacks a usable
- * reward has none either.
- */
+/** What an agent of NeMo Gym answers to its run, as it came. One that only lacks a usable reward has none either. */
 const ResultLine = z.object({
   kind: z.literal('result'),
   ...written,
@@ -294,7 +283,6 @@ const ResultLine = z.object({
   masked: z.string().exactOptional(),
   /** The field by which the answer asks not to be trained on: its row has loss multiplier 0. */
   untrained: z.string().exactOptional(),
-  /** Why `reward` is not the agent's own. */
   shaping: Shaping.exactOptional(),
   /** `_ng_failure_terminal`: the row must not be played again. */
   terminal: z.boolean(),
@@ -400,5 +388,4 @@ export const readLine = (text: string): unknown =>
     ? readJson(text, IN_LINES)
     : JSON.parse(text);
 
-/** A line as it is stored. */
 export const lineText = (line: JournalLine): string => `${writeJson(line)}\n`;

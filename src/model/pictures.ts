@@ -7,7 +7,6 @@ import type { Content } from './content.js';
  * whoever sends the ids must also say which of them stand for which picture.
  */
 
-/** Some ids of a prompt. */
 export interface Place {
   offset: number;
   length: number;

@@ -54,7 +54,6 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** A value as a message quotes it. */
 export function preview(value: unknown): string {
   if (value === undefined) return 'nothing';
   // JSON would show NaN and Infinity as null.
@@ -62,7 +61,6 @@ export function preview(value: unknown): string {
   return cutToBytes(withoutSecrets(textOf(value)), 80);
 }
 
-/** How many names a message quotes. */
 const MOST_NAMES = 8;
 
 /** Names that others chose, as a message quotes them: a comma or a space in one of them misleads nobody. */
@@ -86,10 +84,7 @@ export function textOf(value: unknown): string {
 /** One problem is one line, even if it quotes newlines. */
 export const lineOf = ({ where, what }: Problem): string => plainLine(`${where}: ${what}`);
 
-/**
- * At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. `is_all`: false
- * if there may be others.
- */
+/** At most ten problems and 3 kB, for the Web UI and history. `is_all`: false if there may be others. */
 export function invalidBatchRequest(problems: Problem[], { is_all = true } = {}): Fault {
   const lines = problems
     .slice(0, MAX_PROBLEMS)

@@ -30,10 +30,7 @@ function fieldsOf(value: unknown): Record<string, unknown> | null {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;
 }
 
-/**
- * How our batch request differs from the one that its id names, with the defaults of both filled in; null: it is the
- * same. Throws `InvalidBatchRequest` if ours does not parse.
- */
+/** With the defaults of both filled in; null: they are the same. Throws `InvalidBatchRequest` if ours does not parse. */
 export function differenceBetween(theirs: unknown, ours: unknown): string | null {
   if (isFilledIn(ours)) return textOfDifference(firstDifference(theirs, ours));
   const parsed = BatchRequest.safeParse(ours);

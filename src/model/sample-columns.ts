@@ -84,7 +84,6 @@ export function withColumns(problem: Problem, row: unknown): Problem {
   return { ...problem, what };
 }
 
-/** Throws what was expected. */
 export function checkColumns(pairs: readonly (readonly [string, string])[]): Columns {
   const taken = new Map<string, string>();
   for (const [column, name] of pairs) {

@@ -40,7 +40,6 @@ export interface LogMessage {
   sampled?: true;
   /** The likeliest `[id, logprob]` pairs at each sampled token, the likeliest first. Requested by `top_logprobs`. */
   generation_top_logprobs?: [number, number][][];
-  /** Which of its ids stand for pictures. */
   pictures?: PlacedPicture[];
 }
 
@@ -93,7 +92,6 @@ export const ROW_COLUMNS = [
   'forked_at',
 ] as const;
 
-/** Further columns of a stream's rows. */
 export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'token_lag', 'masked'] as const;
 
 /** Columns that are absent if they are null; all others are the user's own. `stop_strings: null` has a meaning. */
@@ -111,10 +109,7 @@ export const LossMultiplier = z
   .min(0, notMultiplier)
   .max(GREATEST_MULTIPLIER, notMultiplier);
 
-/**
- * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched. Known columns are
- * checked. Problems are reported by path, so messages here give only what was expected.
- */
+/** One row of the input (upstream: DatumSpec). Unknown columns come back untouched. */
 export const Sample = withPossibleNames(
   nullIsAbsent(
     z

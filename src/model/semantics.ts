@@ -3,7 +3,6 @@ import { z } from 'zod';
 export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async', 'nemo-rl']);
 export type Semantics = z.infer<typeof Semantics>;
 
-/** What semantics differ in. */
 interface Rules {
   /**
    * The commit of NeMo RL whose loop it reproduces. Graders, formats of observations and prompts without room follow

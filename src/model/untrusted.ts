@@ -41,7 +41,6 @@ export const recordOf = <T extends z.ZodType>(values: T, { example }: { example?
 const FEW = 100;
 const WRONG = { where: '(input)', what: 'malformed' };
 
-/** A list of any length. */
 export const listOf = <T extends z.ZodType>(items: T): z.ZodType<z.output<T>[], z.input<T>[]> =>
   z
     .custom<unknown[]>(Array.isArray, 'expected array')

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { describeError } from '../platform/errors.js';
 import { isMissing } from '../platform/files.js';
+import { jsonIn } from '../platform/json/object.js';
 import { runCommand } from '../platform/process/run-command.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
@@ -13,7 +14,7 @@ import { BOOTSTRAP } from './python.js';
  * not remove, and what killed guards left behind, is removed from here by a process with rights to that folder alone.
  */
 
-export interface Claim {
+interface Claim {
   folder: string;
   /** Its owner; null: the worker's own user. */
   uid: number | null;
@@ -21,16 +22,13 @@ export interface Claim {
 
 export interface Folders {
   claim(has_own_uid: boolean): Promise<Claim>;
-  /**
-   * For a folder that no code uses. Never rejects: a folder that cannot be removed is reported and tried
-   * again.
-   */
+  /** For a folder that no code uses. Never rejects: one that stays is reported and tried again. */
   release(folder: string): Promise<void>;
   /** Removes folders that ended workers left behind. Never rejects. */
   sweep(): Promise<void>;
 }
 
-export interface FoldersOptions extends Program {
+interface FoldersOptions extends Program {
   report: (message: string) => void;
   /** A younger folder may not have a guard yet. */
   sweep_after_ms?: number;
@@ -125,7 +123,6 @@ async function isOfOthers(name: string): Promise<boolean> {
   return status !== null && !isOfSandboxes(status.uid);
 }
 
-/** Folders of sandboxes that this user may have made, of a certain age. */
 async function abandonedFolders(age_ms: number): Promise<string[]> {
   const names = (await readdir(tmpdir())).map((name) => path.join(tmpdir(), name));
   const found: string[] = [];
@@ -156,13 +153,5 @@ async function remove(folder: string, { python, modules }: Program): Promise<str
     timeoutMs: REMOVE_MS,
   });
   if (await isGone()) return null;
-  return answerOf(stdout) ?? (problem || 'the reason is not known');
-}
-
-function answerOf(said: string): string | null {
-  try {
-    return Said.parse(JSON.parse(said)).left;
-  } catch {
-    return null;
-  }
+  return Said.safeParse(jsonIn(stdout)).data?.left ?? (problem || 'the reason is not known');
 }

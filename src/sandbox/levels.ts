@@ -22,11 +22,9 @@ export interface Launch {
    * system, and is in the started process's group.
    */
   folder: string | null;
-  /** Its own file systems, as it sees them. */
   mounts: string[];
   /** Processes from the started one to the interpreter, including the first. */
   levels: number;
-  /** What the runner receives besides `modules`. */
   hello: Record<string, unknown>;
 }
 
@@ -67,7 +65,6 @@ export const SYSTEM = [
   ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
 ];
 
-/** What a Python needs of its installation folder. */
 const readableOf = ({ prefixes }: Python): string[] => [
   ...SYSTEM,
   ...prefixes.flatMap((prefix) => [...installed(prefix), `${prefix}/pyvenv.cfg`]),
@@ -123,7 +120,6 @@ export async function prepareLaunch(
   };
 }
 
-/** Inside bubblewrap. */
 const HOME = '/work';
 
 function bubblewrapArgs(python: Python, disk: number): string[] {

@@ -10,10 +10,8 @@ export interface Printing extends Printed {
   stderr: (chunk: Buffer) => void;
 }
 
-/** Bytes of the end. */
 const TAIL = 16 * 1024;
 
-/** Takes all, however much comes. */
 export function createOutput(most_output = 0): Printing {
   let last = Buffer.alloc(0);
   const kept: Buffer[] = [];

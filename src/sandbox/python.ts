@@ -11,7 +11,6 @@ const Python = z.object({
   /** Not a shim: a sandbox has no home directory in which to look for one. */
   executable: z.string(),
   version: z.tuple([z.int(), z.int(), z.int()]),
-  /** Folders that it needs to read. */
   prefixes: z.array(z.string()),
 });
 export type Python = z.infer<typeof Python>;
@@ -74,10 +73,7 @@ export async function readProgram(): Promise<Record<string, string>> {
   return Object.fromEntries(await Promise.all(sources));
 }
 
-/**
- * Reads the program and its settings from the first line of its input. With `-c` a Python also looks for modules in its
- * working directory; that entry is removed before any import. (Option -I does this, too, but leaves hashes unseeded.)
- */
+/** Without the working directory among the places of modules. (Option -I does this, too, but leaves hashes unseeded.) */
 export const BOOTSTRAP = `
 import sys
 sys.path[:] = [folder for folder in sys.path if folder]

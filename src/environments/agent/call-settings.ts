@@ -52,15 +52,9 @@ export const CALL_FIELDS = {
     .describe('whether programs may ask for JSON (`response_format`)'),
 };
 
-interface CallSettings {
-  dialect_defaults: z.infer<(typeof CALL_FIELDS)['dialect_defaults']>;
-  history: 'append' | 'template';
-  restart: ProgramRules['restart'];
-  structured: ProgramRules['structured'];
-  limits: { [K in keyof typeof CALL_LIMITS]: z.infer<(typeof CALL_LIMITS)[K]> };
-}
+type Read<Fields> = { [K in keyof Fields]: z.output<Fields[K]> };
+type CallSettings = Read<typeof CALL_FIELDS> & { limits: Read<typeof CALL_LIMITS> };
 
-/** `verify`: see `Program`. */
 export function callRules(
   { dialect_defaults, history, restart, structured, limits }: CallSettings,
   { verify }: { verify: string | null },

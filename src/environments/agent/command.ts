@@ -28,10 +28,8 @@ export interface CommandSettings {
   setup: Argv | null;
   /** `diff`: what has become of the folder since `setup`. */
   submit: Argv | 'diff' | null;
-  /** How long it may take, as a duration. */
   submit_time: string;
   env: Record<string, string>;
-  /** Where programs are found unless `env` says it. */
   path: () => string;
   submit_path: () => string;
 }
@@ -44,7 +42,6 @@ const MOST_SAID = 1000;
 /** Makes patches, without running anything of the folder. */
 const PATCH = path.join(PROJECT_ROOT, 'python', 'sandbox', 'patch.py');
 
-/** One life here. */
 interface Life {
   confined: Confined;
   ended: Promise<ProgramEnd>;

@@ -14,7 +14,6 @@ const PLACEHOLDER = new RegExp(`\\{(${NAMES.join('|')})\\}`, 'g');
 export const filled = (text: string, filling: Filling): string =>
   text.replace(PLACEHOLDER, (_, name: (typeof NAMES)[number]) => filling[name]);
 
-/** Whether it names the policy's address or key. */
 export const asksPolicy = (text: string): boolean => /\{(?:base_url|key)\}/.test(text);
 
 /** The folder of temporal.yaml, filled when it is read. */

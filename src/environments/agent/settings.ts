@@ -103,7 +103,6 @@ const Limits = z
   })
   .prefault({});
 
-/** Programs that own their loop. */
 export const AgentSettings = z.strictObject({
   kind: z.literal('agent').describe('programs of yours that own their loop, and ask the policy'),
   run: Run.describe('where programs run'),

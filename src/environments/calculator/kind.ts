@@ -22,10 +22,7 @@ const CalculatorMetadata = z.looseObject({
   current_step: z.int(),
 });
 
-/**
- * Upstream's multi-step calculator, the deterministic multi-turn environment of its tests: it answers calls until the
- * policy gives the final answer. Reward 1 for the right one, otherwise 0.
- */
+/** Upstream's multi-step calculator: it answers calls until the policy gives the final answer, for reward 1 or 0. */
 export function createCalculator(): Environment {
   return {
     step: stepNow(answerTurn),

@@ -1,8 +1,6 @@
 import { formatFixed, parseFloatText } from '../../platform/python/numbers.js';
 import { strip } from '../../platform/python/text.js';
 
-/** What the policy may say to the calculator, and the answers. */
-
 /** Ends a tool call: `[5, 3, sum]<call: calculator>`. */
 const CALL = '<call: calculator>';
 const OPEN = '<final_answer>';
@@ -52,19 +50,14 @@ function judge(answer: number, expected: number): { content: string; reward: num
   return { content, reward: 0 };
 }
 
-/** A bare number, or one in its tags. */
 function parseFinalAnswer(text: string): number | null {
   const isTagged = text.startsWith(OPEN) && text.endsWith(CLOSE);
   return parseFloatText(isTagged ? text.slice(OPEN.length, -CLOSE.length) : text);
 }
 
-interface Call {
-  a: number;
-  b: number;
-  operation: string;
-}
+type Call = NonNullable<ReturnType<typeof parseCall>>;
 
-function parseCall(text: string): Call | null {
+function parseCall(text: string) {
   if (!text.endsWith(CALL)) return null;
   const list = strip(text.slice(0, -CALL.length));
   if (!list.startsWith('[') || !list.endsWith(']')) return null;

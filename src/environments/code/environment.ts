@@ -1,14 +1,9 @@
 import { Fault } from '../../model/faults.js';
-import type { EnvironmentContext } from '../environment-context.js';
 import type { Environment, Turn, TurnAnswer } from '../environment.js';
 import { named } from '../naming.js';
 import { environmentSays } from '../turn.js';
-import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf, type MessageCode } from './format.js';
-import { createLocalSandbox } from './local-sandbox.js';
-import type { Ran, Sandbox } from '../../sandbox/snippets/outcomes.js';
-import type { Token } from '../http/token.js';
-import { createRemoteSandbox } from './remote-sandbox.js';
+import type { Ran, RunRequest, Sandbox } from '../../sandbox/snippets/outcomes.js';
 import { limitsOf, type CodeSettings } from './settings.js';
 import { z } from 'zod';
 import { nullIsAbsent } from '../../model/absent.js';
@@ -16,27 +11,8 @@ import { parsedInfo, rejected } from '../rejections.js';
 
 const STOP_STRING = '</code>';
 
-/**
- * Upstream's code environment in a sandbox. The code of the last message runs in the rollout's own interpreter, the
- * observation is its result, and the reward is always 0. With `sandbox`, the code runs there.
- */
-export function createCode(
-  settings: CodeSettings,
-  context: Pick<EnvironmentContext, 'name' | 'report'> &
-    Partial<Pick<EnvironmentContext, 'answers'>> & { sandbox?: Sandbox; token?: Token | null },
-): Environment {
-  const { report } = context;
-  const sandbox =
-    context.sandbox ??
-    (settings.url === null
-      ? createLocalSandbox({ settings, report })
-      : createRemoteSandbox({
-          url: settings.url,
-          token: context.token ?? null,
-          settings,
-          max_answer_bytes: bytesOf(settings.max_answer),
-          ...(context.answers && { answers: context.answers }),
-        }));
+/** Upstream's code environment: the last message's code runs in the rollout's own interpreter, for reward 0. */
+export function createCode(settings: CodeSettings, sandbox: Sandbox): Environment {
   return {
     step: (turn, { idempotency_key, deployment, signal }) => {
       const session = named(idempotency_key.replace(/\/[^/]*$/, ''), deployment);
@@ -50,22 +26,20 @@ export function createCode(
   };
 }
 
-interface StepOf {
+interface StepOf extends Pick<RunRequest, 'session' | 'signal'> {
   settings: CodeSettings;
   sandbox: Sandbox;
-  session: string;
-  signal: AbortSignal;
 }
 
 async function answerTurn(turn: Turn, step: StepOf): Promise<TurnAnswer> {
   const { settings, sandbox, session, signal } = step;
   const { message_log: log, metadata } = turn;
-  const executed = executedTurns(turn, step);
+  const executed = executedTurns(turn, settings);
   const code = codeOf(log.at(-1)?.content ?? '', settings);
   const answered = { reward: 0, next_stop_strings: [STOP_STRING] };
   if (code === null) return { ...answered, observation: environmentSays(''), terminated: false };
   const limits = limitsOf(settings);
-  const show = (ran: Ran, of: typeof code): ReturnType<typeof observationOf> => {
+  const show = (ran: Ran, of: MessageCode) => {
     refuseRaised(ran);
     return observationOf(ran, { code: of, settings, limits });
   };
@@ -86,7 +60,6 @@ async function answerTurn(turn: Turn, step: StepOf): Promise<TurnAnswer> {
   return { ...answered, observation, terminated, metadata: executed_messages };
 }
 
-/** The rollout fails if upstream's step would raise. */
 function refuseRaised(ran: Ran): void {
   const last = 'outcomes' in ran ? ran.outcomes.at(-1) : undefined;
   if (last?.status !== 'raises') return;
@@ -121,10 +94,7 @@ function compare({ message, observation }: ExecutedTurn, again: string): void {
   });
 }
 
-/**
- * What ran before this step, from the rollout's log, which is its state. `executed_messages` in the metadata are the
- * messages whose code took effect; code that was killed is not among them.
- */
+/** What ran before is in the log, which is the state: messages whose code took effect, so none that was killed. */
 
 const CodeMetadata = nullIsAbsent(
   z.looseObject({
@@ -140,7 +110,6 @@ const CodeMetadata = nullIsAbsent(
 );
 
 interface ExecutedTurn {
-  /** Its index in the log. */
   message: number;
   code: MessageCode;
   observation: string;
@@ -149,7 +118,7 @@ interface ExecutedTurn {
 /** Throws `EnvironmentRejected` for metadata that does not fit the log. */
 function executedTurns(
   { message_log: log, metadata }: Turn,
-  { settings }: { settings: CodeSettings },
+  settings: CodeSettings,
 ): ExecutedTurn[] {
   const { executed_messages: all } = parsedInfo(CodeMetadata, { name: 'code', info: metadata });
   return all.map((message, i) => {

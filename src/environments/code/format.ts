@@ -12,10 +12,7 @@ export interface MessageCode {
 
 const [BEGIN, END] = ['<code>', '</code>'];
 
-/**
- * null: it has no code. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. In one pass,
- * since a policy may write only opening tags.
- */
+/** null: it has no code. In one pass, since a policy may write only opening tags. */
 export function codeOf(
   message: string,
   { semantics }: Pick<CodeSettings, 'semantics'>,
@@ -34,13 +31,11 @@ export function codeOf(
 }
 
 export interface Result {
-  /** null: nothing to show. */
   text: string | null;
   code: string;
   lookahead: string;
 }
 
-/** On separate lines if code or text has several. */
 export function formatResult({ text, code, lookahead }: Result): string {
   if (text === null) return '';
   const isLong = code.includes('\n') || text.includes('\n');
@@ -48,17 +43,14 @@ export function formatResult({ text, code, lookahead }: Result): string {
   return lookahead !== '' && result.startsWith(lookahead) ? result.slice(lookahead.length) : result;
 }
 
-export interface Shown {
-  content: string;
-  /** The last block ran to its end and its last expression has a value. */
-  evaluated: boolean;
-}
-
-/** The observation: each block's output (`standard`), then its value or exception. */
+/**
+ * The observation: each block's output (`standard`), then its value or exception. `evaluated`: the last block ran to its
+ * end and its last expression has a value.
+ */
 export function observationOf(
   ran: Ran,
   { code, settings, limits }: { code: MessageCode; settings: CodeSettings; limits: Limits },
-): Shown {
+): { content: string; evaluated: boolean } {
   const { blocks, lookahead } = code;
   const [first = ''] = blocks;
   if ('killed' in ran) {

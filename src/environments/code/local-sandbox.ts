@@ -10,7 +10,6 @@ import { findBubblewrap, LEVELS, meaningOf, prepareLaunch } from '../../sandbox/
 import type { Sandbox } from '../../sandbox/snippets/outcomes.js';
 import { findPythons, readProgram } from '../../sandbox/python.js';
 import { createSandboxes } from '../../sandbox/snippets/sandboxes.js';
-import type { Limits } from '../../sandbox/limits.js';
 import type { CodeSettings } from './settings.js';
 import { limitsOf } from './settings.js';
 import type { Watcher } from '../../sandbox/watch/watcher.js';
@@ -26,20 +25,11 @@ interface LocalOptions {
 
 type Start = (session: string, signal: AbortSignal) => Promise<Interpreter>;
 
-interface Chosen {
-  level: Level;
-  start: Start;
-}
-
-/**
- * Code on this machine, confined as strongly as possible. The level is chosen and tested at the first use, unless
- * `level` gives it.
- */
+/** Code on this machine, confined as strongly as possible: the level is chosen and tested at the first use. */
 export function createLocalSandbox(options: LocalOptions): Sandbox {
   const { settings } = options;
-  const limits = limitsOf(settings);
   const watcher = createWatcher();
-  const chosen = onceItSucceeds(() => choose(options, { limits, watcher }));
+  const chosen = onceItSucceeds(() => choose(options, watcher));
   const sandboxes = createSandboxes({
     start: async (session, signal) => {
       const { level, start } = await chosen();
@@ -51,7 +41,7 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
         throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
       }
     },
-    timeout_ms: limits.timeout_ms,
+    timeout_ms: toMs(settings.timeout),
     max_sandboxes: sandboxesAtOnce(settings),
     idle_timeout_ms: toMs(settings.idle_timeout),
   });
@@ -65,14 +55,12 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
   };
 }
 
-interface Around {
-  limits: Limits;
-  watcher: Watcher;
-}
-
 /** The strongest level at which a first interpreter starts and refuses what it should. */
-async function choose(options: LocalOptions, { limits, watcher }: Around): Promise<Chosen> {
-  const { settings, report } = options;
+async function choose(
+  { settings, report, ...options }: LocalOptions,
+  watcher: Watcher,
+): Promise<{ level: Level; start: Start }> {
+  const limits = limitsOf(settings);
   const levels = options.levels ?? (settings.unsafe ? LEVELS : LEVELS.slice(0, -1));
   const modules = await readProgram();
   const bubblewrap = await findBubblewrap();

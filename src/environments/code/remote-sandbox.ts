@@ -48,11 +48,8 @@ export function createRemoteSandbox({
       const { replayed, ran } = readReply(reply, { schema: Reply, at });
       if (replayed !== null && replayed.length !== history.length) {
         const what = `expected ${history.length}, one per turn of the history, got ${replayed.length}`;
-        throw rejected({
-          subject: `${reply.request} answered`,
-          at,
-          problems: [{ where: 'replayed', what }],
-        });
+        const subject = `${reply.request} answered`;
+        throw rejected({ subject, at, problems: [{ where: 'replayed', what }] });
       }
       for (const [turn, again] of (replayed ?? []).entries()) check(turn, again);
       return ran;

@@ -19,7 +19,6 @@ const KEEP_ALIVE_MS = 1000;
 const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export interface AgentsSettings {
-  /** Base URLs. */
   head_server: string | null;
   agents: Record<string, string>;
   /** For a run without its own timeout. */
@@ -59,8 +58,9 @@ export function createAgents({
   const urlOf = async (agent: string, signal: AbortSignal): Promise<string> => {
     const url = given.get(agent);
     if (url !== undefined) return url;
-    if (head === null) throw unknownAgent(agent, given.keys());
-    return await head.serverUrl(agent, signal);
+    if (head !== null) return await head.serverUrl(agent, signal);
+    const what = `expected one of ${[...given.keys()].join(', ')}`;
+    throw rejected({ subject: 'agents', problems: [{ where: agent, what }] });
   };
   /** The URL of the agent's server, which answers; throws the faults of a step. */
   const serverOf = async (agent: string, signal: AbortSignal): Promise<string> => {
@@ -98,11 +98,6 @@ export function createAgents({
       await Promise.all([head?.close(), ...[...servers.values()].map(({ close }) => close())]);
     },
   };
-}
-
-function unknownAgent(agent: string, known: Iterable<string>): Fault {
-  const what = `expected one of ${[...known].join(', ')}`;
-  return rejected({ subject: 'agents', problems: [{ where: agent, what }] });
 }
 
 type Server = ReturnType<typeof createServer>;

@@ -29,9 +29,7 @@ const Usage = z.object({
 });
 const Output = z.object({ response: z.object({ output: z.array(z.unknown()) }) });
 
-/** How answers are read. */
 export interface AnswerRules extends ShapingRules {
-  /** Whether an answer with `mask_sample` is not trained on. */
   should_mask_flagged_samples: boolean;
 }
 
@@ -48,9 +46,7 @@ interface Answered {
   /** `_ng_attempt_index` */
   attempt: number;
   run_s: number;
-  /** Whose answer it is, in messages. */
   subject: string;
-  /** The agent's URL. */
   at: string;
 }
 

@@ -22,13 +22,11 @@ const Instance = z.record(z.string(), z.record(z.string(), z.unknown()));
 
 type Config = Record<string, unknown>;
 
-/** NeMo Gym's head server: it has every server's host and port. */
 export function createHeadServer({
   url: at,
   now = () => performance.now(),
 }: {
   url: string;
-  /** Monotonic, in milliseconds. */
   now?: () => number;
 }) {
   const { send, close } = createHttpCall({
@@ -39,7 +37,6 @@ export function createHeadServer({
   });
   /** The last answer, with the time of its request, which stays in use while there is no newer one. */
   let last: { config: Config; at: number } | null = null;
-  /** Why the latest request had no answer. */
   let failure: Error | null = null;
   const { latest, forget } = createKeptAnswer({
     kept_ms: KEPT_MS,
@@ -64,10 +61,7 @@ export function createHeadServer({
     },
   });
   return {
-    /**
-     * The deployment's configuration, at most ten seconds old; if the head server has been silent since, its last
-     * answer. Concurrent callers share the request.
-     */
+    /** The deployment's configuration, at most ten seconds old unless the head server has been silent since. */
     globalConfig: latest,
     /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
     serverUrl: async (name: string, signal: AbortSignal): Promise<string> => {
@@ -85,7 +79,6 @@ export function createHeadServer({
       const what = `expected a server with host and port; there are ${others.join(', ') || 'none'}`;
       throw rejected({ subject: `head server ${at}`, at, problems: [{ where: name, what }] });
     },
-    /** The next call asks again. */
     forget,
     /** For messages: the age of its answer and why there is no newer one; null: the last request was answered. */
     silence: (): string | null => {

@@ -14,34 +14,25 @@ export function createKeptAnswer<T>({
   /** Monotonic, in milliseconds. */
   now: () => number;
 }) {
-  let last: { answer: T } | null = null;
-  let asking: Promise<T> | null = null;
-  let keptUntil = -Infinity;
-
-  const askNow = async (): Promise<T> => {
-    keptUntil = now() + kept_ms;
-    try {
-      const answer = await ask();
-      last = { answer };
-      return answer;
-    } catch (error) {
-      keptUntil = -Infinity;
-      throw error;
-    } finally {
-      asking = null;
-    }
+  let kept: Promise<T> | null = null;
+  let [is_asking, kept_until] = [false, -Infinity];
+  const forget = (): void => {
+    kept_until = -Infinity;
+  };
+  const askNow = (): Promise<T> => {
+    [is_asking, kept_until] = [true, now() + kept_ms];
+    kept = ask();
+    void kept.then(undefined, forget).finally(() => (is_asking = false));
+    return kept;
   };
   return {
     /** Callers that ask meanwhile share the request and its error; aborting `signal` ends one caller's wait alone. */
     latest: async (signal: AbortSignal): Promise<T> => {
       signal.throwIfAborted();
-      if (asking === null && last !== null && now() < keptUntil) return last.answer;
-      asking ??= askNow();
-      return await orAborted(asking, signal);
+      const isFresh = is_asking || now() < kept_until;
+      return await orAborted(kept !== null && isFresh ? kept : askNow(), signal);
     },
     /** The next call asks, unless a request is under way. */
-    forget: (): void => {
-      keptUntil = -Infinity;
-    },
+    forget,
   };
 }

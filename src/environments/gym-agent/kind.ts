@@ -14,7 +14,6 @@ import { STEP_QUEUE } from '../step-queue.js';
 
 const Tags = z.array(z.string().min(1)).default([]);
 
-/** Agent servers of NeMo Gym, which play whole rollouts. */
 export const GymAgentSettings = z
   .strictObject({
     kind: z.literal('gym_agent').describe('agent servers of NeMo Gym, which play whole rollouts'),

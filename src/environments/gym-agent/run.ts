@@ -13,7 +13,6 @@ import { endOf, failedBy } from './answer.js';
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 
-/** Answers that mean that the run was not played. */
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 /** Pauses before the second attempt of a row and before later ones, in which a failed service may recover. */
@@ -22,7 +21,6 @@ const LATER_PAUSE_MS = 15_000;
 
 export interface RunSettings {
   rules: AnswerRules;
-  /** The URL of an agent's server, which answers. */
   serverOf: (agent: string, signal: AbortSignal) => Promise<string>;
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For a run without its own timeout. */
@@ -32,10 +30,7 @@ export interface RunSettings {
   broken: (url: string) => void;
 }
 
-/**
- * `POST /run` as a program that this process waits for: it ends with its answer. One that was sent and not answered is
- * lost with its attempt.
- */
+/** `POST /run` as a program: one that was sent and not answered is lost with its attempt. */
 export function createRuns(
   settings: RunSettings,
 ): Pick<Program, 'outlives' | 'start' | 'wait' | 'endOf' | 'stop'> {
@@ -80,22 +75,16 @@ export function createRuns(
 /** The end of one run. Throws the fault of one that was not played. */
 async function ask(
   { task, failures = 0 }: Pick<ProgramStart, 'task' | 'failures'>,
-  {
-    serverOf,
-    callsTo,
-    share,
-    signal,
-    ...settings
-  }: RunSettings & { share: Share; signal: AbortSignal },
+  { share, signal, ...settings }: RunSettings & { share: Share; signal: AbortSignal },
 ): Promise<ProgramEnd> {
   const began = performance.now();
   const sample = AgentSample.parse(task.metadata);
   const attempt = sample.attempt_index + failures;
-  const url = await serverOf(sample.agent, signal).catch((error: unknown) => {
+  const url = await settings.serverOf(sample.agent, signal).catch((error: unknown) => {
     throw isAway(error) ? faultWith(error, { uncounted: true }) : error;
   });
   try {
-    const { request, text } = await callsTo(url).send({
+    const { request, text } = await settings.callsTo(url).send({
       method: 'POST',
       path: '/run',
       json: rowOf(sample.row, { attempt, key: task.key }),
@@ -115,7 +104,9 @@ async function ask(
     if (isOfNetwork(error)) settings.broken(url);
     const failure = told(classed(error), task.key);
     if (failure.uncounted || signal.aborted) throw failure;
-    return failedRun(failure, failures);
+    // A pause before the row's next attempt, unless the server says how long it is.
+    const pause = failures > 0 ? LATER_PAUSE_MS : FIRST_PAUSE_MS;
+    return failedBy(faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? pause }));
   }
 }
 
@@ -143,12 +134,6 @@ function withoutKey(
   }
   const id = `${task_index}-${rollout_index}`;
   return (answer === null ? text : objectText(answer)).replaceAll(key, id);
-}
-
-/** A pause before the row's next attempt, unless the server says how long it is. */
-function failedRun(failure: Fault, failures: number): ProgramEnd {
-  const wait = failures > 0 ? LATER_PAUSE_MS : FIRST_PAUSE_MS;
-  return failedBy(faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? wait }));
 }
 
 /** What an agent says of its error may name the address of its calls. */

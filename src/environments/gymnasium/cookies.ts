@@ -1,4 +1,5 @@
 import type { Problem } from '../../model/problems.js';
+import { isRecord, jsonIn } from '../../platform/json/object.js';
 
 /** A session's cookies by name, as its server sets them on `/reset` and `/step`. */
 export type Cookies = Record<string, string>;
@@ -6,7 +7,6 @@ export type Cookies = Record<string, string>;
 /** Limit of all cookies: servers accept no more in a request's headers, and they are journalled at every turn. */
 const MAX_BYTES = 8192;
 
-/** The problem of too many cookies; null: none. */
 export function cookiesProblem(cookies: Cookies): Problem | null {
   const bytes = Buffer.byteLength(cookieHeader(cookies).cookie ?? '');
   if (bytes <= MAX_BYTES) return null;
@@ -16,10 +16,7 @@ export function cookiesProblem(cookies: Cookies): Problem | null {
   };
 }
 
-/**
- * Applies `set-cookie` lines: later ones replace earlier ones, and expired ones go. Attributes do not matter, since
- * there is one server.
- */
+/** Applies `set-cookie` lines. Attributes but expiry do not matter, since there is one server. */
 export function mergeCookies(cookies: Cookies, setCookies: readonly string[]): Cookies {
   const merged = new Map(Object.entries(cookies));
   for (const line of setCookies) {
@@ -45,25 +42,17 @@ function isExpiry(attribute: string): boolean {
   }
 }
 
-/** The request's header; none without cookies. */
 export function cookieHeader(cookies: Cookies): { cookie?: string } {
   const pairs = Object.entries(cookies).map(([name, value]) => `${name}=${value}`);
   return pairs.length === 0 ? {} : { cookie: pairs.join('; ') };
 }
 
-/**
- * Gym's session id, readable in the signed cookie (Starlette's: JSON in base64, time, signature); null: not such a
- * cookie.
- */
+/** Gym's session id, readable in Starlette's cookie (JSON in base64, time, signature); null: another cookie. */
 export function sessionIdIn(cookie: string): string | null {
   const [payload = ''] = cookie.split('.');
-  try {
-    const value = JSON.parse(Buffer.from(payload, 'base64').toString('utf8')) as unknown;
-    const id = (value as { session_id?: unknown } | null)?.session_id;
-    return typeof id === 'string' ? id : null;
-  } catch {
-    return null;
-  }
+  const value = jsonIn(Buffer.from(payload, 'base64').toString('utf8'));
+  const id = isRecord(value) ? value['session_id'] : null;
+  return typeof id === 'string' ? id : null;
 }
 
 /**

@@ -1,26 +1,22 @@
+import { STEP_QUEUE } from '../step-queue.js';
+import { BaseUrl } from '../../model/base-url.js';
+import { Duration } from '../../model/durations.js';
+import { z } from 'zod';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import { withField, type ForeignObject } from '../../model/foreign-object.js';
 import { SESSION_KEY } from '../../model/journal/session.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
-import type {
-  Beginning,
-  ExactEnvironment,
-  EnvironmentMessage,
-  StepContext,
-  Turn,
-  TurnAnswer,
-} from '../environment.js';
-import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http/call.js';
-import type { Token } from '../http/token.js';
+import type { ExactEnvironment, StepContext, Turn, TurnAnswer } from '../environment.js';
+import { createHttpCall, refusalIn, type HttpCalls, type Reply } from '../http/call.js';
+import { type Token, TOKEN } from '../http/token.js';
 import { readReply } from '../http/reply.js';
 import { named } from '../naming.js';
 import { rejected } from '../rejections.js';
-import { bytesOf } from '../../platform/size.js';
+import { bytesOf, MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import type { Cookies } from './cookies.js';
 import { cookieHeader, cookiesProblem, isOtherSession, mergeCookies } from './cookies.js';
 import { saysNoEpisode, stepFault } from './lost-session.js';
-import type { GymnasiumSettings } from './settings.js';
 import type { SessionState } from './wire.js';
 import {
   observationText,
@@ -32,6 +28,23 @@ import {
   sessionOf,
   StepAnswer,
 } from './wire.js';
+
+export const GymnasiumSettings = z.strictObject({
+  kind: z.literal('gymnasium').describe('a resources server of NeMo Gym with `/reset` and `/step`'),
+  url: BaseUrl.describe('base URL of the server. `/reset`, `/step` and `/close` are appended'),
+  ...TOKEN,
+  timeout: Duration.default('5m').describe(
+    'for one call, from connecting to the last byte of the answer',
+  ),
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer'),
+  max_steps: z
+    .int()
+    .positive()
+    .default(10)
+    .describe('steps of one rollout; the last of them truncates it'),
+  ...STEP_QUEUE,
+});
+export type GymnasiumSettings = z.infer<typeof GymnasiumSettings>;
 
 const HEALTH_TIMEOUT_MS = 5000;
 /** An attempt at starting a rollout has five minutes, which include rendering the prompt. */
@@ -55,14 +68,35 @@ export function createGymnasium(
     // On a kept connection, a server that closes it for its age looks like one that died during the step.
     keep_alive_ms: 0,
   });
-  const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
-  const server: Server = { at, send, max_steps, reset_timeout_ms };
   return {
     steps_once: true,
 
-    begin: (sample, context) => reset(sample, { context, server }),
+    async begin({ message_log, metadata }, { idempotency_key, deployment, signal, share }) {
+      const reply = await send({
+        method: 'POST',
+        path: '/reset',
+        body: rowOf(metadata, message_log),
+        timeout_ms: Math.min(toMs(timeout), RESET_TIMEOUT_MS),
+        signal,
+        share,
+      });
+      const answer = readReply(reply, { schema: ResetAnswer, at, foreign: IN_ANSWERS });
+      const { observation: content, info } = answer;
+      const session: SessionState = {
+        id: named(idempotency_key, deployment),
+        cookies: cookiesOf({}, { reply, at }),
+        prompt_messages: message_log.length,
+        steps: 0,
+        step_idempotency: info?.['supports_step_idempotency'] === true,
+        explicit_close: info?.['supports_explicit_close'] === true,
+      };
+      return {
+        messages: content ? [{ role: 'user', content }] : [],
+        metadata: withField(metadata, { name: SESSION_KEY, value: session }),
+      };
+    },
 
-    step: (turn, context) => step(turn, { context, server }),
+    step: (turn, context) => step(turn, { context, at, send, max_steps }),
 
     async end(metadata, { signal }) {
       const session = sessionOf(metadata);
@@ -86,56 +120,23 @@ export function createGymnasium(
   };
 }
 
-interface Server {
-  at: string;
-  send: (call: HttpCall) => Promise<Reply>;
-  max_steps: number;
-  reset_timeout_ms: number;
-}
-
-interface AskedServer {
-  context: StepContext;
-  server: Server;
-}
-
-async function reset(
-  { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: ForeignObject },
-  { context, server: { at, send, reset_timeout_ms: timeout_ms } }: AskedServer,
-): Promise<Beginning<ForeignObject>> {
-  const { idempotency_key, deployment, signal, share } = context;
-  const body = rowOf(metadata, message_log);
-  const call: HttpCall = {
-    method: 'POST',
-    path: '/reset',
-    body,
-    timeout_ms,
-    signal,
-    share,
-  };
-  const reply = await send(call);
-  const { observation, info } = readReply(reply, { schema: ResetAnswer, at, foreign: IN_ANSWERS });
-  const session: SessionState = {
-    id: named(idempotency_key, deployment),
-    cookies: cookiesOf({}, { reply, at }),
-    prompt_messages: message_log.length,
-    steps: 0,
-    step_idempotency: info?.['supports_step_idempotency'] === true,
-    explicit_close: info?.['supports_explicit_close'] === true,
-  };
-  const content = observation ?? '';
-  return {
-    messages: content === '' ? [] : [{ role: 'user', content }],
-    metadata: withField(metadata, { name: SESSION_KEY, value: session }),
-  };
-}
-
 async function step(
   { message_log: log, metadata }: Turn<ForeignObject>,
-  { context, server: { at, send, max_steps } }: AskedServer,
+  {
+    context,
+    at,
+    send,
+    max_steps,
+  }: { context: StepContext; at: string; send: HttpCalls['send']; max_steps: number },
 ): Promise<TurnAnswer<ForeignObject>> {
   const session = sessionOf(metadata);
-  if (session === null) throw noSession(at);
-  checkNotAsked(session, context);
+  if (session === null) {
+    const message =
+      'a step of a gymnasium environment needs the session that /reset opened, got metadata without one';
+    throw new Fault({ type: 'EnvironmentRejected', message, at });
+  }
+  if (context.was_asked === true && !session.step_idempotency)
+    throw new Fault({ type: 'EnvironmentStateLost', message: ASKED });
   const row = rowOf(metadata, log.slice(0, session.prompt_messages));
   const id = requestIdOf(session, context.idempotency_key);
   const response = responseOf(log.at(-1)?.content ?? '', { id, row });
@@ -158,7 +159,10 @@ async function step(
     foreign: IN_ANSWERS,
   });
   const cookies = cookiesOf(session.cookies, { reply, at });
-  if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
+  if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) {
+    const message = `${reply.request} answered for another session: its session is lost`;
+    throw new Fault({ type: 'EnvironmentStateLost', message, at });
+  }
   const steps = session.steps + 1;
   const content = observationText(answer);
   const truncated = answer.truncated || (!terminated && steps >= max_steps);
@@ -174,14 +178,8 @@ async function step(
 }
 
 /** A step that may have been played is only repeated if the server recognises repeats. */
-function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepContext): void {
-  if (was_asked !== true || step_idempotency) return;
-  throw new Fault({
-    type: 'EnvironmentStateLost',
-    message:
-      'an earlier attempt sent this step and died before the answer. The server does not report supports_step_idempotency, so the session may be one step ahead',
-  });
-}
+const ASKED =
+  'an earlier attempt sent this step and died before the answer. The server does not report supports_step_idempotency, so the session may be one step ahead';
 
 function cookiesOf(before: Cookies, { reply, at }: { reply: Reply; at: string }): Cookies {
   const cookies = mergeCookies(before, reply.set_cookies);
@@ -189,17 +187,3 @@ function cookiesOf(before: Cookies, { reply, at }: { reply: Reply; at: string })
   if (problem === null) return cookies;
   throw rejected({ subject: `${reply.request} answered`, at, problems: [problem] });
 }
-
-const lostBy = ({ request }: Reply, at: string): Fault =>
-  new Fault({
-    type: 'EnvironmentStateLost',
-    message: `${request} answered for another session: its session is lost`,
-    at,
-  });
-
-const noSession = (at: string): Fault =>
-  new Fault({
-    type: 'EnvironmentRejected',
-    message: `a step of a gymnasium environment needs the session that /reset opened, got metadata without one`,
-    at,
-  });

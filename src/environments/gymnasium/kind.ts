@@ -1,7 +1,6 @@
 import { tokenOf } from '../http/token.js';
 import { defineKind } from '../kind.js';
-import { createGymnasium } from './environment.js';
-import { GymnasiumSettings } from './settings.js';
+import { createGymnasium, GymnasiumSettings } from './environment.js';
 
 export const gymnasium = defineKind({
   settings: GymnasiumSettings,

@@ -1,4 +1,5 @@
 import { Fault } from '../../model/faults.js';
+import { isRecord, jsonIn } from '../../platform/json/object.js';
 import { neverSent, refusalIn, type RefusalFacts } from '../http/call.js';
 import type { StepAnswer } from './wire.js';
 
@@ -38,22 +39,13 @@ export function saysLost({ status, text }: RefusalFacts): boolean {
 export const saysNoEpisode = ({ info }: Pick<StepAnswer, 'info'>): boolean =>
   info?.['error'] === 'no_active_episode';
 
-/**
- * A framework's `detail`, or Gym's `repr(e)` as a JSON string. Only its beginning counts, because it may quote the
- * policy.
- */
+/** A framework's `detail`, or Gym's `repr(e)` as a JSON string. */
 function serverText(text: string): string {
-  try {
-    const value = JSON.parse(text) as { detail?: unknown } | string | null;
-    if (typeof value === 'string') return value;
-    if (typeof value?.detail === 'string') return value.detail;
-  } catch {
-    // Not JSON: the text itself.
-  }
-  return text.trim();
+  const value = jsonIn(text);
+  const said = isRecord(value) ? value['detail'] : value;
+  return typeof said === 'string' ? said : text.trim();
 }
 
-/** The fault of a failed step, by the table above. */
 export function stepFault(error: unknown, { step_idempotency }: { step_idempotency: boolean }) {
   if (!(error instanceof Fault)) return error;
   const refusal = refusalIn(error);

@@ -22,14 +22,12 @@ export const SessionState = z.strictObject({
   cookies: recordOf(z.string()),
   /** How many messages the sample's own prompt has. Later messages belong to the session. */
   prompt_messages: z.int(),
-  /** Steps so far. */
   steps: z.int(),
   step_idempotency: z.boolean(),
   explicit_close: z.boolean(),
 });
 export type SessionState = z.infer<typeof SessionState>;
 
-/** null: the metadata has no session. */
 export function sessionOf(metadata: ForeignObject): SessionState | null {
   const { data } = SessionState.safeParse(plainOf(fieldIn(metadata, SESSION_KEY)));
   return data ?? null;
@@ -52,10 +50,7 @@ export function rowOf(
 export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>
   createHash('sha256').update(`${id} ${idempotency_key}`).digest('hex').slice(0, 32);
 
-/**
- * The generated text as a `NeMoGymResponse`, with every field that upstream's model requires. It contains no time, so
- * that the same step has the same bytes in every attempt.
- */
+/** The text as a `NeMoGymResponse`, without a time: the same step has the same bytes in every attempt. */
 export function responseOf(
   text: string,
   { id, row }: { id: string; row: ForeignObject },
@@ -84,7 +79,6 @@ export function responseOf(
 
 const MAX_TOOL_OUTPUTS = 1024;
 
-/** What the policy reads as text. */
 export const IN_ANSWERS = { info: { tool_outputs: [{ output: 'all' }] } } as const;
 
 const Info = recordOf(z.unknown());
@@ -133,10 +127,7 @@ export const StepAnswer = z
   );
 export type StepAnswer = z.infer<typeof StepAnswer>;
 
-/**
- * What the policy reads: the tools' outputs in order, then the observation, one per line. Upstream's agent would turn
- * them into items of a conversation; here the log is text after the policy's own.
- */
+/** What the policy reads. Upstream's agent makes items of a conversation; here the log is text. */
 export function observationText({
   observation,
   info,

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { writeJson } from '../../platform/json/kept.js';
+import { jsonIn } from '../../platform/json/object.js';
 import type { FaultType } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';
@@ -26,7 +27,6 @@ export interface HttpCall {
   body?: unknown;
   /** JSON text, sent unchanged instead of `body`. */
   json?: string;
-  /** Overrides the environment's timeout. */
   timeout_ms?: number;
   signal: AbortSignal;
   /** Statuses besides 2xx that count as answers. */
@@ -42,7 +42,6 @@ export interface Reply {
   request: string;
   status: number;
   text: string;
-  /** Values of `set-cookie`. */
   set_cookies: string[];
 }
 
@@ -95,6 +94,7 @@ export function createHttpCall({
     const { method, path, signal, share } = call;
     const patience_ms = call.timeout_ms ?? timeout_ms;
     const request = `${method} ${url}${path}`;
+    const body = call.json ?? bodyOf(call.body);
     const answer = await client
       .exchange({
         method,
@@ -104,10 +104,10 @@ export function createHttpCall({
           // So that a server ends calls, and drops queued ones, that nobody waits for any more.
           'rollout-call-timeout': String(patience_ms / 1000),
           ...authorizationOf(token),
-          ...(hasBody(call) && { 'content-type': 'application/json' }),
+          ...(body !== null && { 'content-type': 'application/json' }),
           ...call.headers,
         },
-        body: call.json ?? bodyOf(call.body),
+        body,
         timeout_ms: patience_ms,
         signal,
         max_bytes: max_answer_bytes,
@@ -128,9 +128,6 @@ export function createHttpCall({
       : ask({ ...call, share: call.share });
   return { send, close: client.close };
 }
-
-const hasBody = ({ body, json }: Pick<HttpCall, 'body' | 'json'>): boolean =>
-  body !== undefined || json !== undefined;
 
 function bodyOf(body: unknown): string | Readable | null {
   if (body === undefined) return null;
@@ -188,21 +185,10 @@ const ErrorBody = z.object({
   error: z.object({ type: z.string(), message: z.string(), trace: z.string().optional() }),
 });
 
-/**
- * The protocol's `{"error": {"type", "message", "trace"}}`, of which the last is optional; for anything else (a proxy's
- * page, a framework's error) its text.
- */
+/** The protocol's error; for anything else (a proxy's page, a framework's error) its text. */
 function errorText(text: string): { message: string; trace: string | undefined } {
-  const { success, data } = ErrorBody.safeParse(jsonOrNull(text));
+  const { success, data } = ErrorBody.safeParse(jsonIn(text));
   const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();
   const message = said === '' ? 'no error body' : shortened(said, MAX_ERROR_TEXT);
   return { message, trace: data?.error.trace };
-}
-
-function jsonOrNull(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -19,15 +19,8 @@ const HEALTH_TIMEOUT_MS = 5000;
 const MAX_METRICS = 4096;
 export const METRICS_PATH = '/global_post_process_and_metrics';
 
-export interface HttpEnvironment extends ExactEnvironment {
-  globalPostProcessAndMetrics(
-    rollouts: FinishedRollouts<ForeignObject>,
-    signal: AbortSignal,
-  ): Promise<Record<string, number> | null>;
-  /** Resolves when `GET /health` answers 2xx; throws the same faults as a step. */
-  health(signal: AbortSignal): Promise<void>;
-  close(): Promise<void>;
-}
+export type HttpEnvironment = ExactEnvironment &
+  Required<Pick<ExactEnvironment, 'globalPostProcessAndMetrics' | 'health' | 'close'>>;
 
 /**
  * An environment behind HTTP. 500 is `EnvironmentFailed`: it raised an exception for this turn. 408, 429, other 5xx, no
@@ -87,9 +80,6 @@ function parseMetrics(reply: Reply, at: string): Record<string, number> | null {
   const given = Object.keys(Object(parseJson(reply, { at })) as object).length;
   if (given <= MAX_METRICS) return readReply(reply, { schema: Metrics, at });
   const what = `expected at most ${MAX_METRICS} metrics, got ${given}`;
-  throw rejected({
-    subject: `${reply.request} answered`,
-    at,
-    problems: [{ where: '(body)', what }],
-  });
+  const subject = `${reply.request} answered`;
+  throw rejected({ subject, at, problems: [{ where: '(body)', what }] });
 }

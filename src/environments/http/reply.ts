@@ -29,12 +29,7 @@ export function readReply<T extends z.ZodType>(
   { schema, ...how }: { schema: T; at: string; foreign?: Foreign },
 ): z.infer<T> {
   const input = parseJson(reply, how);
-  const parsed = schema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw rejectedFields({
-    subject: `${reply.request} answered`,
-    at: how.at,
-    error: parsed.error,
-    input,
-  });
+  const { data, error } = schema.safeParse(input);
+  if (error === undefined) return data;
+  throw rejectedFields({ subject: `${reply.request} answered`, at: how.at, error, input });
 }

@@ -4,7 +4,7 @@ import { listOf } from '../../model/untrusted.js';
 import type { ExactEnvironment, Named } from '../environment.js';
 import { END_TIMEOUT_MS } from '../environment.js';
 import { namingHeaders, sessionOf } from '../naming.js';
-import type { HttpCalls } from './call.js';
+import type { HttpCall, HttpCalls } from './call.js';
 import { readReply } from './reply.js';
 
 /** An attempt at starting a rollout has five minutes, which include rendering the prompt. */
@@ -18,7 +18,6 @@ const NO_SUCH_ROUTE = [404, 405, 501];
 const BeginAnswer = z.strictObject({
   /** Absent or null: the sample's stays. */
   metadata: foreignObject().nullish(),
-  /** After the sample's prompt. */
   messages: listOf(z.strictObject({ role: z.string(), content: z.string() }))
     .refine(({ length }) => length <= MAX_MESSAGES, `expected at most ${MAX_MESSAGES} messages`)
     .default([]),
@@ -37,12 +36,7 @@ export function sessionCalls({
   const none_until = { '/begin': 0, '/end': 0 };
   const ask = async (
     path: keyof typeof none_until,
-    {
-      names,
-      ...more
-    }: Pick<Parameters<typeof call>[0], 'body' | 'signal' | 'share' | 'timeout_ms'> & {
-      names: Named;
-    },
+    { names, ...more }: Omit<HttpCall, 'method' | 'path'> & { names: Named },
   ) => {
     if (performance.now() < none_until[path]) return null;
     const headers = namingHeaders(names);

@@ -12,7 +12,6 @@ export const TOKEN = {
     .describe('the environment variable that holds the bearer token of requests'),
 };
 
-/** A bearer token, and the variable that held it. */
 export interface Token {
   variable: string;
   value: string;

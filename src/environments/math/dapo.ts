@@ -6,10 +6,7 @@ import type { PureVerifier } from './verifier.js';
 const TAIL = 300;
 const ANSWER = new RegExp(`Answer${PYTHON_SPACE}*:${PYTHON_SPACE}*([^\\n]+)`, 'giu');
 
-/**
- * Upstream's `dapo_math_verify`: 1 if the last line `Answer: …` near the response's end equals the ground truth, after
- * both are normalised.
- */
+/** Upstream's `dapo_math_verify`: the last line `Answer: …` near the end against the ground truth, both normalised. */
 export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
   const expected = normalizeFinalAnswer(groundTruthText(ground_truth, 'dapo_math_verify'));
   const last = [...lastCodePoints(response, TAIL).matchAll(ANSWER)].at(-1);
@@ -17,7 +14,6 @@ export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
   return { score: Number(extracted_answer === expected), extracted_answer };
 };
 
-/** Replacements of texts, in this order. */
 const REPLACED: readonly (readonly [text: string, by: string])[] = [
   ['an ', ''],
   ['a ', ''],
@@ -76,10 +72,7 @@ const DROPPED = [
   '\\dots',
 ];
 
-/**
- * Normalises an answer for comparison: what follows its last `=`, without units, spaces and LaTeX's decoration. Every
- * pass over the text is linear, even for a ground truth of a megabyte.
- */
+/** What follows the last `=`, undecorated. Every pass is linear, even for a ground truth of a megabyte. */
 export function normalizeFinalAnswer(answer: string): string {
   let text = answer.slice(answer.lastIndexOf('=') + 1);
   for (const [replaced, by] of REPLACED) text = text.replaceAll(replaced, () => by);

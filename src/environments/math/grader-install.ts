@@ -15,7 +15,6 @@ const SCRIPTS = path.join(PROJECT_ROOT, 'python', 'grader');
 /** Another Python that has the packages of python/grader/requirements.txt; then nothing is installed. */
 export const PYTHON_VARIABLE = 'ROLLOUT_GRADER_PYTHON';
 
-/** Where the grader is, or would be. */
 export const graderInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
     {
@@ -27,11 +26,9 @@ export const graderInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
     env,
   );
 
-/** Installs it. Rejects with what was tried. */
 export const ensureGrader = (setup: PythonSetup): Promise<void> =>
   ensurePython(graderInstall(setup.env), setup);
 
-/** How a grader process is started. */
 export interface GraderCommand {
   program: string;
   args: string[];
@@ -41,7 +38,6 @@ export interface GraderCommand {
 /** Only what Python needs to start, without the worker's secrets. */
 const PASSED_ON = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH'];
 
-/** null if no grader is installed. */
 export function graderCommand(env: NodeJS.ProcessEnv): GraderCommand | null {
   const given = env[PYTHON_VARIABLE];
   const own = given === undefined || given === '';

@@ -21,11 +21,7 @@ import {
   startGraderProcess,
 } from './grader-process.js';
 
-/**
- * The grader processes of this worker, shared by all environments. A check that finds none free starts one, at most one
- * per core. Each process handles one check at a time; others wait in line. A check without an answer in time, or whose
- * process dies, goes to the end of the line once; then it is a fault, never a score.
- */
+/** The grader processes of this worker, at most one per core. A pair that breaks two is a fault, never a score. */
 export interface GraderPool {
   /**
    * Throws `EnvironmentRejected` if the pair broke two processes, `EnvironmentUnavailable` if none can be started, and
@@ -43,7 +39,6 @@ export const graderHealth = (grader: GraderPool): Pick<Environment, 'health'> =>
 });
 
 export interface GraderPoolOptions extends GraderLimits {
-  /** null: not installed. */
   command: () => GraderCommand | null;
   /** Makes `command` return one; rejects with what was tried. Checks wait for it. */
   install: () => Promise<void>;
@@ -86,7 +81,6 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
   };
   const commandOf = findCommand(options);
 
-  /** For a place that was taken. */
   const start = async (): Promise<GraderProcess> => {
     const command = await commandOf(ending.signal).catch((error: unknown) => {
       leave();

@@ -19,9 +19,7 @@ export interface GroundTruthCheck {
   ask?: (ground_truth: string, signal: AbortSignal) => Promise<string | null>;
 }
 
-/** How a function without a process is checked. */
 export interface SelfGraded {
-  /** Whether a response gets the reward for the right answer. */
   isRight: (ground_truth: string, response: string) => boolean;
   /** The response that gives this answer in the form that is asked for. */
   say: (answer: string) => string;
@@ -62,7 +60,6 @@ export function markedAnswer(text: string): string | null {
   return answer === '' || answer === text.trim() ? null : answer;
 }
 
-/** How many ground truths are remembered. */
 const MOST_KNOWN = 4096;
 
 /** Checks with math-verify. `box` is how a text becomes the grader's gold, and the answer. */

@@ -1,13 +1,12 @@
 import { defineKind, inJavaScript } from '../kind.js';
 import { graderHealth } from './grader-pool.js';
 import { isPureVerifier, MathSettings } from './settings.js';
-import { verifierOf, isCorrect } from './verifiers.js';
+import { verifierOf, isCorrect, type Verifies } from './verifiers.js';
 import type { Environment } from '../environment.js';
 import { saidIn } from '../turn.js';
 import { observationOf } from './answers.js';
 import { answerMetrics } from './metrics.js';
-import { type GroundTruthCheck, groundTruthQuestions, refuseUnanswerable } from './ground-truth.js';
-import type { Verifier } from './verifier.js';
+import { groundTruthQuestions, refuseUnanswerable } from './ground-truth.js';
 
 export const math = defineKind({
   settings: MathSettings,
@@ -19,12 +18,10 @@ export const math = defineKind({
   })),
 });
 
-interface MathOptions {
-  verify: Verifier;
-  /** Which ground truths are refused under `standard`; absent: none. */
-  check?: GroundTruthCheck;
-  return_extracted_answer: boolean;
-}
+/** Without a check no ground truth is refused under `standard`. */
+type MathOptions = Pick<Verifies, 'verify'> &
+  Partial<Pick<Verifies, 'check'>> &
+  Pick<MathSettings, 'return_extracted_answer'>;
 
 /** Upstream's maths environment: one answer, one verdict, done. */
 export function createMathEnvironment({

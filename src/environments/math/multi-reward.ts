@@ -2,10 +2,7 @@ import { isDigits, strip } from '../../platform/python/text.js';
 import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
-/**
- * Upstream's `math_multi_reward`: whether the answer tag holds exactly the ground truth, whether
- * it is made of digits, and whether the response is well formed; each 0 or 1.
- */
+/** Upstream's `math_multi_reward`: right, made of digits, well formed; each 0 or 1. */
 export const verifyMultiReward: PureVerifier = ({ ground_truth, response, whole = response }) => {
   const expected = groundTruthText(ground_truth, 'multi_reward');
   const extracted_answer = answerOf(response);

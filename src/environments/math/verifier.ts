@@ -7,7 +7,6 @@ import { rejected } from '../rejections.js';
 export interface VerifierInput {
   /** As in the sample's `extra_env_info`: a verifier checks the type that it needs. */
   ground_truth: unknown;
-  /** What the assistant said. */
   response: string;
   /** The same with its thoughts; absent: it has none. */
   whole?: string;

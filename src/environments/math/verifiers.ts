@@ -21,7 +21,6 @@ const PURE: Record<PureName, PureVerifier> = {
 const afterAnswer = (answer: string): string => `Answer: ${answer}`;
 const inTags = (answer: string): string => `<answer>${answer}</answer>`;
 
-/** How a verifier is answered. */
 const SAY: Record<Exclude<PureName, 'multichoice'>, (answer: string) => string> = {
   dapo_math_verify: afterAnswer,
   english_multichoice: afterAnswer,
@@ -29,7 +28,6 @@ const SAY: Record<Exclude<PureName, 'multichoice'>, (answer: string) => string> 
   multi_reward: inTags,
 };
 
-/** A verifier, and which ground truths it can be given. */
 export interface Verifies {
   verify: Verifier;
   check: GroundTruthCheck;
@@ -63,10 +61,7 @@ export const isCorrect = ({ score }: Verdict): boolean =>
 
 const box = (text: string): string => `\\boxed{${text}}`;
 
-/**
- * Upstream's `hf_math_verify`: math-verify with LaTeX in the ground truth, expressions and LaTeX in the response. An
- * unreadable ground truth gives 0, as upstream; a timeout is a fault.
- */
+/** Upstream's `hf_math_verify`. An unreadable ground truth gives 0, as upstream; a timeout is a fault. */
 export const createHfVerifier =
   (grader: GraderPool): Verifier =>
   async ({ ground_truth, response }, signal) => {

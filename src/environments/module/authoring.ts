@@ -50,10 +50,7 @@ export interface EnvironmentReturn {
 
 /** For one rollout, before its first turn. */
 export interface SessionSample {
-  /**
-   * `<rollout_id>/<life>/<deployment>`: the same for every attempt, and for the end. Name a resource after it, so that
-   * it is made once.
-   */
+  /** The same for every attempt, and for the end: a resource that is named after it is made once. */
   session: string;
   message_log: EnvironmentMessage[];
   metadata: Metadata;

@@ -155,7 +155,6 @@ function startServer(
   return { ...process, ask, end };
 }
 
-/** What the module's own process says about a call. */
 function throwRefusal(error: unknown): void {
   const refusal = error instanceof Fault ? refusalIn(error) : null;
   if (refusal === null) return;

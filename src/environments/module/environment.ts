@@ -7,14 +7,10 @@ import { NO_TIMEOUT_MS } from './process.js';
 import { subjectOf, type ModuleStart } from './wire.js';
 
 export interface ModuleSettings extends Pick<ModuleStart, 'path' | 'export' | 'settings'> {
-  /** For one call. */
   timeout: string;
 }
 
-/**
- * The user's own environment: a TypeScript or JavaScript module, which a process of its own serves as one of kind `http`.
- * Throws an error that names file and export.
- */
+/** A user's module, which a process of its own serves as kind `http`. Throws an error that names file and export. */
 export async function createModuleEnvironment(
   { path, export: name, settings, timeout }: ModuleSettings,
   context: EnvironmentContext,

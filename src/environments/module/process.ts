@@ -23,11 +23,9 @@ export const NO_TIMEOUT_MS = 2 ** 31 - 1;
 /** For what has left the group and holds the process's output. */
 const CLOSE_MS = 1000;
 
-/** One process of a module. */
 export interface ModuleProcess {
   /** The functions that it has, and calls of them; rejects with the error of its loading. */
   ready: Promise<{ has: FunctionName[]; send: HttpCalls['send'] }>;
-  /** How it has ended. */
   ended: Promise<string>;
   end: () => void;
 }

@@ -1,10 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { BEATS, DEADLINE, LEFT, TICK_MS, tell, type Watched } from './watch.js';
 
-/**
- * The thread that watches a module's process. It ends the process with its worker, and when its code holds it beyond the
- * deadline of a call; before that, it says that the process begins no more calls.
- */
+/** The thread that watches a module's process, and ends it with its worker or for a loop beyond a call's deadline. */
 
 /** An event loop that stands still for so long is held by a loop. It is counted, so that a frozen machine is none. */
 const HELD_MS = 1000;

@@ -13,26 +13,21 @@ export const LOAD_MS = 10_000;
 export const CALL_HEADER = 'rollout-call';
 
 export interface ModuleStart {
-  /** Absolute. */
   path: string;
   export: string;
   settings: Record<string, unknown>;
-  /** The environment's name, for messages. */
   name: string;
   /** The settings of all environments: retrievers are opened by them. */
   environments: Record<string, { kind: string }>;
-  /** The bearer token of every call. */
   token: string;
   /** Its end is the process's. */
   worker: number;
-  /** For one call. */
   timeout_ms: number;
   /** How long a loop may hold the process until another one begins the other calls; null: always. */
   patience_ms: number | null;
 }
 
 export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health', 'close'] as const;
-/** Functions that a module may have. */
 export const FUNCTIONS = ['stepOne', 'step', ...OPTIONAL] as const;
 export type FunctionName = (typeof FUNCTIONS)[number];
 
@@ -40,7 +35,6 @@ export const News = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('ready'), port: z.int(), has: z.array(z.enum(FUNCTIONS)) }),
   z.object({ kind: z.literal('failed'), message: z.string() }),
   z.object({ kind: z.literal('began'), call: z.int() }),
-  /** It begins no more calls. */
   z.object({ kind: z.literal('left') }),
   /** It ends now, since its code holds it beyond a deadline. */
   z.object({ kind: z.literal('held') }),
@@ -49,14 +43,12 @@ export const News = z.discriminatedUnion('kind', [
 ]);
 export type News = z.infer<typeof News>;
 
-/** The body of an answer that is a fault. */
 export interface Refusal {
   type: FaultType;
   message: string;
   trace?: string;
 }
 
-/** The export's name in messages. */
 export const subjectOf = ({
   path,
   export: name,

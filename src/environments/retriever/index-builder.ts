@@ -3,15 +3,13 @@ import path from 'node:path';
 import { createAppender, FILES, type IndexFacts, readAt } from './index-files.js';
 import type { Tokenize } from './tokenizers.js';
 
-export interface BuilderOptions {
-  /** An empty folder, which becomes the index. */
+interface BuilderOptions {
   folder: string;
   tokenize: Tokenize;
   /** So many postings are in memory, 20 bytes each; the others are in a file until the end. */
   most_postings?: number;
 }
 
-/** 80 MB. */
 const MOST_POSTINGS = 2 ** 22;
 const TEXTS_AT_ONCE = 2 ** 20;
 
@@ -171,16 +169,10 @@ function createBlocks(file: string, most: number) {
   };
 }
 
-interface Pending {
-  terms: Uint32Array;
-  documents: Uint32Array;
-  counts: Uint32Array;
-}
-
 function byTerm(
-  { terms, documents, counts }: Pending,
+  { terms, documents, counts }: Record<'terms' | 'documents' | 'counts', Uint32Array>,
   term_count: number,
-): { starts: Uint32Array; postings: Uint32Array } {
+) {
   const starts = new Uint32Array(term_count + 1);
   for (const term of terms) starts[term + 1] = at(starts, term + 1) + 1;
   for (let term = 0; term < term_count; term++)

@@ -32,7 +32,6 @@ export interface IndexFacts {
 
 export interface KeptIndex {
   facts: IndexFacts;
-  /** The size of all its files. */
   bytes: number;
   vocabulary: ReadonlyMap<string, number>;
   lengths: Uint32Array;
@@ -137,13 +136,11 @@ export function readAt(
   }
 }
 
-/** Appends to a file of an index. */
 export function createAppender(file: string) {
   const to = openSync(file, 'w+');
   let length = 0;
   return {
     file: to,
-    /** Gives the place of what was appended. */
     append: (values: NodeJS.TypedArray): number => {
       const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
       const place = length;

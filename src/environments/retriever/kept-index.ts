@@ -23,7 +23,6 @@ export interface Indexing {
     'corpus' | 'split' | 'text_column' | 'tokenizer' | 'vocabulary'
   >;
   tokenize: Tokenize;
-  /** Where indexes are kept. */
   folder: string;
 }
 
@@ -45,7 +44,6 @@ export async function keptIndex(indexing: Indexing): Promise<KeptIndex & { was_k
   return { ...built, was_kept: false };
 }
 
-/** A hash of everything that the index depends on. */
 async function nameOf(
   { format, files }: CorpusFiles,
   { tokenizer, vocabulary, text_column }: Indexing['settings'],

@@ -28,11 +28,7 @@ const resolved = (given: string, directory: string): string =>
 const OPEN = '<retrieve>';
 const CLOSE = '</retrieve>';
 
-/**
- * Upstream's RAG environment: answers the query of the last message with the best documents and ends the rollout,
- * without reward. A query whose words are in no document is answered like an empty one, with the first documents;
- * upstream fails there because of its number types.
- */
+/** Upstream's RAG environment. It fails at a query whose words are in no document; here that is an empty query. */
 export function createRetrieverEnvironment(retriever: Retriever): Environment {
   return {
     step: stepNow(({ message_log, metadata }) => {

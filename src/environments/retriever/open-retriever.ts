@@ -1,33 +1,23 @@
 import { readText } from '../../platform/utf8-text.js';
 import { describeError } from '../../platform/errors.js';
 import { pathOf } from '../../platform/hub.js';
-import type { KeptIndex } from './index-files.js';
 import { keptIndex } from './kept-index.js';
 import type { Retriever } from './retriever.js';
 import { createRank } from './search.js';
 import type { RetrieverSettings } from './settings.js';
 import { createWordpiece, type Tokenize, tokenizeAlphanumeric } from './tokenizers.js';
 
-interface Indexed {
-  index: KeptIndex;
-  tokenize: Tokenize;
-}
+type Indexed = Awaited<ReturnType<typeof open>>;
 
-export interface RetrieversContext {
+interface RetrieversContext {
   /** The settings of an environment by its name; undefined if there is none. */
   settingsOf: (name: string) => { kind: string } | undefined;
-  /** Where indexes are kept. */
   folder: string;
-  /** Says where the Hub's cache is. */
   env: NodeJS.ProcessEnv;
-  /** Reports to the operator what was built. */
   report: (message: string) => void;
 }
 
-/**
- * Opens the retrievers of a worker by their environments' names. Those that search the same corpus share one index,
- * which is built when the first of them is opened, unless it was kept.
- */
+/** Opens retrievers by their environments' names. Those of the same corpus share one index. */
 export function createRetrievers({ settingsOf, ...context }: RetrieversContext) {
   const indexes = new Map<string, Promise<Indexed>>();
   return async (name: string): Promise<Retriever> => {
@@ -59,7 +49,7 @@ function retrieverOf({ index, tokenize }: Indexed, settings: RetrieverSettings):
 async function open(
   given: RetrieverSettings,
   { folder, env, report }: Omit<RetrieversContext, 'settingsOf'>,
-): Promise<Indexed> {
+) {
   const began = performance.now();
   const settings = await withPaths(given, env);
   const tokenize = await createTokenizer(settings);
@@ -72,7 +62,6 @@ async function open(
   return { index, tokenize };
 }
 
-/** Names of the Hub become paths. */
 async function withPaths(
   settings: RetrieverSettings,
   env: NodeJS.ProcessEnv,

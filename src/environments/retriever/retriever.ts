@@ -1,4 +1,3 @@
-/** A document that a search found. */
 export interface RetrievedDocument {
   /** Its position in the corpus, from 0. */
   id: number;
@@ -9,9 +8,6 @@ export interface RetrievedDocument {
 /** A searchable corpus in memory, which environments get as a tool (`context.retriever`). */
 export interface Retriever {
   readonly document_count: number;
-  /**
-   * The best documents, best first; equal scores, including all-zero ones, in the order of the corpus. The default of
-   * `num_results` is the retriever's; a smaller corpus returns all its documents.
-   */
+  /** Best first; equal scores in the order of the corpus. `num_results`: by default the retriever's. */
   search(query: string, options?: { num_results?: number }): RetrievedDocument[];
 }

@@ -3,7 +3,6 @@ import type { KeptIndex } from './index-files.js';
 import type { Tokenize } from './tokenizers.js';
 
 export interface Ranked {
-  /** The document's position, from 0. */
   id: number;
   score: number;
 }
@@ -54,7 +53,6 @@ export function createRank(
   };
 }
 
-/** For indexes that are known to exist. */
 const at = (values: Uint32Array | Float64Array, place: number): number => values[place] ?? 0;
 
 /** The best so far, cut to `count` whenever there are twice as many: most documents cost one comparison. */

@@ -1,7 +1,6 @@
 /** A text's terms, in order and with repetitions. */
 export type Tokenize = (text: string) => string[];
 
-/** Every run of Latin letters and digits, in lower case. */
 export const tokenizeAlphanumeric: Tokenize = (text) =>
   text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
 
@@ -54,7 +53,6 @@ function wordsOf(text: string): string[] {
 
 interface Pieces {
   vocabulary: ReadonlySet<string>;
-  /** The length of the longest piece, or more. */
   longest: number;
 }
 

@@ -1,17 +1,40 @@
+import { STEP_QUEUE } from '../step-queue.js';
+import { BaseUrl } from '../../model/base-url.js';
+import { Duration } from '../../model/durations.js';
+import { oneOf, orNull, Word } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
-import type { Environment, FinishedRollouts, EnvironmentMessage } from '../environment.js';
+import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
 import { namingHeaders } from '../naming.js';
 import { environmentSays } from '../turn.js';
 import type { Token } from '../http/token.js';
-import { bytesOf } from '../../platform/size.js';
-import type { RewardModelSettings } from './settings.js';
+import { bytesOf, MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { z } from 'zod';
 import { FiniteNumbers } from '../../model/untrusted.js';
-import type { HttpCall, Reply } from '../http/call.js';
+import type { Reply } from '../http/call.js';
 import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
+
+export const RewardModelSettings = z.strictObject({
+  kind: z.literal('reward_model').describe('a reward model behind a service'),
+  url: BaseUrl.describe(
+    "`scores`: the URL of each request; `vllm`: the server's base, to which `/classify` is appended",
+  ),
+  protocol: oneOf(['scores', 'vllm'], 'scores').describe(
+    '`scores`: the service gets message logs and answers with numbers. `vllm`: vLLM with a model of one label',
+  ),
+  model: orNull(Word).describe("of `vllm`: the served name; null: the server's default"),
+  timeout: Duration.default('5m').describe(
+    'for one request, from connecting to the last byte of the answer',
+  ),
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer'),
+  api_key_env: orNull(Word).describe(
+    'the environment variable that holds the bearer token of requests',
+  ),
+  ...STEP_QUEUE,
+});
+export type RewardModelSettings = z.infer<typeof RewardModelSettings>;
 
 /**
  * A reward model behind HTTP: one turn, rewarded by its score of the whole conversation. Upstream's observation has
@@ -30,11 +53,18 @@ export function createRewardModel(
     ...(answers && { answers }),
   });
   const isVllm = protocol === 'vllm';
-  const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
+  const asked = { use_activation: false, ...(model !== null && { model }) };
   return {
     async step({ message_log }, { signal, share, ...names }) {
-      const headers = namingHeaders(names);
-      const reward = await score(message_log, { headers, signal, share });
+      const reply = await call({
+        method: 'POST',
+        path: isVllm ? '/classify' : '',
+        body: isVllm ? { ...asked, messages: message_log } : { message_logs: [message_log] },
+        headers: namingHeaders(names),
+        signal,
+        share,
+      });
+      const reward = isVllm ? classified(reply, at) : plain(reply, at);
       return {
         observation: environmentSays(`Environment: ${reward}`),
         reward,
@@ -84,36 +114,16 @@ async function rewardStatistics(
   };
 }
 
-/** The score of a conversation. Throws the faults of a step. */
-type Score = (
-  messages: EnvironmentMessage[],
-  context: Pick<HttpCall, 'signal' | 'share'> & { headers: Record<string, string> },
-) => Promise<number>;
-
-interface Wire {
-  call: (call: HttpCall) => Promise<Reply>;
-  /** The service's URL. */
-  at: string;
-}
-
 const Scores = z.strictObject({ scores: FiniteNumbers });
 
 /** `POST <url>` with `{"message_logs": [[{role, content}]]}`, answered by `{"scores": [number]}`. */
-function createPlainScore({ call, at }: Wire): Score {
-  return async (messages, { headers, signal, share }) => {
-    const body = { message_logs: [messages] };
-    const request = { body, headers, signal, share };
-    const reply = await call({ method: 'POST', path: '', ...request });
-    const { scores } = readReply(reply, { schema: Scores, at });
-    const [score] = scores;
-    if (score !== undefined && scores.length === 1) return score;
-    const what = `expected 1, one per message log, got ${scores.length}`;
-    throw rejected({
-      subject: `${reply.request} answered`,
-      at,
-      problems: [{ where: 'scores', what }],
-    });
-  };
+function plain(reply: Reply, at: string): number {
+  const { scores } = readReply(reply, { schema: Scores, at });
+  const [score] = scores;
+  if (score !== undefined && scores.length === 1) return score;
+  const what = `expected 1, one per message log, got ${scores.length}`;
+  const subject = `${reply.request} answered`;
+  throw rejected({ subject, at, problems: [{ where: 'scores', what }] });
 }
 
 /** vLLM's answer has more fields; these are read. One class, since a reward model has a single output. */
@@ -131,11 +141,5 @@ const Classified = z.looseObject({
  * vLLM's `POST <url>/classify`, one conversation per request, rendered by the chat template of the model.
  * `use_activation: false` asks for the score itself: its sigmoid is almost flat for large scores.
  */
-function createVllmScore({ call, at, model }: Wire & { model: string | null }): Score {
-  return async (messages, { headers, signal, share }) => {
-    const body = { ...(model !== null && { model }), messages, use_activation: false };
-    const request = { body, headers, signal, share };
-    const reply = await call({ method: 'POST', path: '/classify', ...request });
-    return readReply(reply, { schema: Classified, at }).data[0].probs[0];
-  };
-}
+const classified = (reply: Reply, at: string): number =>
+  readReply(reply, { schema: Classified, at }).data[0].probs[0];

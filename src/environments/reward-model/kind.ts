@@ -1,7 +1,6 @@
 import { secretIn } from '../http/token.js';
 import { defineKind, inJavaScript } from '../kind.js';
-import { createRewardModel } from './environment.js';
-import { RewardModelSettings } from './settings.js';
+import { createRewardModel, RewardModelSettings } from './environment.js';
 
 export const rewardModel = defineKind({
   settings: RewardModelSettings,

@@ -2,8 +2,6 @@ import { parseIntText } from '../../platform/python/numbers.js';
 import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
 import { isSolved, slide, type GameState } from './board.js';
 
-/** What the policy may say, and what each move answers. */
-
 const OPEN = '<action>';
 const CLOSE = '</action>';
 

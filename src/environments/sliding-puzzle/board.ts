@@ -85,7 +85,6 @@ function neighboursOfEmpty({ size, empty_pos: [row, column] }: GameState): Posit
 }
 
 export interface Slid {
-  /** The number on the tile that moved. */
   tile: number;
   state: GameState;
 }
@@ -129,7 +128,6 @@ function centre(label: number, width: number): string {
   return text.padStart(text.length + Math.floor((width - text.length) / 2)).padEnd(width);
 }
 
-/** The rules of the game, upstream's welcome text. */
 export function welcome({ size }: GameState): string {
   return [
     '',

@@ -3,7 +3,6 @@ import { render, welcome, type GameState } from './board.js';
 /** Generation ends here: the tag stays in the reply. */
 export const STOP_STRING = '</action>';
 
-/** The task as the policy reads it. */
 export function taskPrompt(state: GameState): string {
   return [
     welcome(state),

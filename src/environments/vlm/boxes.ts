@@ -1,7 +1,5 @@
 import { parseFloatText } from '../../platform/python/numbers.js';
 
-/** How alike two bounding boxes are. */
-
 /** x1, y1, x2, y2. */
 type Box = [number, number, number, number];
 
@@ -13,10 +11,7 @@ interface Compared {
   penalty_threshold: number;
 }
 
-/**
- * `standard`: generalised intersection over union, from -1 to 1. 0 without a box on both sides: a box has finite
- * numbers, x1 < x2 and y1 < y2.
- */
+/** `standard`: generalised intersection over union, from -1 to 1; 0 without a box on both sides. */
 export function boxReward({ ground_truth, answer, penalty_threshold }: Compared): number {
   const gold = boxIn(ground_truth);
   const given = answer === null ? null : boxIn(answer);
@@ -31,7 +26,6 @@ export function boxReward({ ground_truth, answer, penalty_threshold }: Compared)
   return Math.min(1, Math.max(-1, reward));
 }
 
-/** The box that a text holds, if it is one. */
 export function boxIn(text: string): Box | null {
   const box = fourNumbers(text);
   if (box?.every(Number.isFinite) !== true) return null;
@@ -57,10 +51,7 @@ export function upstreamBoxReward({ ground_truth, answer, penalty_threshold }: C
   return iou - (hull - either) / hull;
 }
 
-/**
- * Four numbers between commas, brackets anywhere; null for everything else. Upstream accepts `nan`, and its `max` then
- * pays a reward of 1000 for four of them; here they are not numbers.
- */
+/** Upstream accepts `nan`, and its `max` then pays 1000 for four of them; here they are not numbers. */
 function fourNumbers(text: string): Box | null {
   const numbers = text.replaceAll(/[[\]]/g, '').split(',').map(parseFloatText);
   const [x1, y1, x2, y2] = numbers;

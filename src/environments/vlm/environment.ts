@@ -13,17 +13,15 @@ import { answerMetrics } from '../math/metrics.js';
 import { rejected } from '../rejections.js';
 import { saidIn } from '../turn.js';
 import { type Answered, rewardOf, boxed, exactAlnum } from './reward-functions.js';
-import { type RewardFunction, sumOfWeights } from './settings.js';
+import { type RewardFunction, sumOfWeights, type VlmSettings } from './settings.js';
 import { boxIn } from './boxes.js';
 import { preview } from '../../model/problems.js';
 
-export interface VlmOptions {
-  reward_functions: RewardFunction[];
-  grader: GraderPool;
-}
-
 /** Upstream's VLM environment: a weighted sum of reward functions. */
-export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): Environment {
+export function createVlmEnvironment(
+  { reward_functions }: Pick<VlmSettings, 'reward_functions'>,
+  grader: GraderPool,
+): Environment {
   const total = sumOfWeights(reward_functions);
   const check = groundTruthCheckOf(reward_functions, grader);
 
@@ -62,10 +60,7 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
   };
 }
 
-/**
- * A sample's ground truth may be meant for one of the functions, as where boxes and maths are one task. So it is
- * refused if each function that looks at it pays every answer alike.
- */
+/** One function may be meant: a ground truth is refused if each that looks at it pays every answer alike. */
 function groundTruthCheckOf(
   functions: readonly RewardFunction[],
   grader: GraderPool,
@@ -81,7 +76,6 @@ function groundTruthCheckOf(
   return { problemOf, ask: asked.ask };
 }
 
-/** null: the function does not look at the ground truth. */
 function checkOf(chosen: RewardFunction, asked: GroundTruthCheck): GroundTruthCheck | null {
   switch (chosen.name) {
     case 'format':

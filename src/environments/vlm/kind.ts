@@ -11,7 +11,7 @@ export const vlm = defineKind({
   answers: (settings) => (asksGrader(settings) ? 'on this machine' : 'in process'),
   roles: ['environment'],
   make: inJavaScript((settings: VlmSettings, { grader }) => ({
-    ...createVlmEnvironment({ reward_functions: settings.reward_functions, grader }),
+    ...createVlmEnvironment(settings, grader),
     ...(asksGrader(settings) && graderHealth(grader)),
   })),
 });

@@ -14,12 +14,6 @@ export interface Answered extends Said {
   is_standard: boolean;
 }
 
-/** 0.25 for the thoughts, 0.75 for the answer. */
-function format({ whole }: Answered, tags: { think_tag: string; answer_tag: string }): number {
-  const thoughts = taggedText(whole, tags.think_tag) === null ? 0 : 0.25;
-  return thoughts + (taggedText(whole, tags.answer_tag) === null ? 0 : 0.75);
-}
-
 /** Letters and digits of every script, as Python's `str.isalnum`. */
 const alphanumeric = (text: string): string => text.replaceAll(/[^\p{L}\p{N}]/gu, '').toLowerCase();
 
@@ -31,43 +25,8 @@ export function exactAlnum(
   return answer !== null && alphanumeric(answer) === alphanumeric(ground_truth) ? 1 : 0;
 }
 
-interface BoxOptions {
-  giou_penalty_thres: number;
-  answer_tag: string;
-}
-
-function bboxGiou(
-  { ground_truth, response, is_standard }: Answered,
-  { answer_tag, giou_penalty_thres }: BoxOptions,
-): number {
-  const answer = taggedText(response, answer_tag);
-  const compared = { ground_truth, answer, penalty_threshold: giou_penalty_thres };
-  return is_standard ? boxReward(compared) : upstreamBoxReward(compared);
-}
-
 export const boxed = (text: string): string =>
   text.startsWith('\\boxed{') ? text : `\\boxed{${text}}`;
-
-/** How maths is compared: the score of two LaTeX texts. */
-type Equal = (gold: string, answer: string) => Promise<number>;
-
-async function mathExpr(
-  { ground_truth, response }: Answered,
-  { tag, equal }: { tag: string; equal: Equal },
-): Promise<number> {
-  const answer = taggedText(response, tag);
-  return answer === null ? 0 : equal(boxed(ground_truth), boxed(answer));
-}
-
-async function geo3k(
-  { ground_truth, response, whole }: Answered,
-  { format_score, equal }: { format_score: number; equal: Equal },
-): Promise<number> {
-  const answer = boxedText(response);
-  const score = answer === null ? 0 : await equal(boxed(ground_truth), boxed(answer));
-  const accuracy = score > 0.1 ? 1 : 0;
-  return (1 - format_score) * accuracy + format_score * (endsInBox(whole) ? 1 : 0);
-}
 
 /** Upstream's `</think>.*\\boxed\{.*\}` over lines. */
 function endsInBox(response: string): boolean {
@@ -87,19 +46,36 @@ export async function rewardOf(
   chosen: RewardFunction,
   { grader, signal, ...answered }: Answered & { grader: GraderPool; signal: AbortSignal },
 ): Promise<number> {
-  const equal: Equal = async (gold, answer) =>
-    (await compareBounded(grader, { gold, answer, signal })).score;
+  const { ground_truth, response, whole, is_standard } = answered;
+  const isTagged = (tag: string): boolean => taggedText(whole, tag) !== null;
+  const maths = async (answer: string | null): Promise<number> => {
+    if (answer === null) return 0;
+    const pair = { gold: boxed(ground_truth), answer: boxed(answer) };
+    return (await compareBounded(grader, { ...pair, signal })).score;
+  };
   switch (chosen.name) {
-    case 'format':
-      return format(answered, chosen.kwargs);
+    case 'format': {
+      const { think_tag, answer_tag } = chosen.kwargs;
+      return (isTagged(think_tag) ? 0.25 : 0) + (isTagged(answer_tag) ? 0.75 : 0);
+    }
     case 'exact_alnum':
       return exactAlnum(answered, chosen.kwargs.answer_tag);
     case 'math_expr':
-      return mathExpr(answered, { ...chosen.kwargs, equal });
-    case 'bbox_giou':
-      return bboxGiou(answered, chosen.kwargs);
-    case 'geo3k':
-      return geo3k(answered, { ...chosen.kwargs, equal });
+      return maths(taggedText(response, chosen.kwargs.tag));
+    case 'bbox_giou': {
+      const { answer_tag, giou_penalty_thres: penalty_threshold } = chosen.kwargs;
+      const compared = {
+        ground_truth,
+        answer: taggedText(response, answer_tag),
+        penalty_threshold,
+      };
+      return is_standard ? boxReward(compared) : upstreamBoxReward(compared);
+    }
+    case 'geo3k': {
+      const { format_score } = chosen.kwargs;
+      const accuracy = (await maths(boxedText(response))) > 0.1 ? 1 : 0;
+      return (1 - format_score) * accuracy + format_score * (endsInBox(whole) ? 1 : 0);
+    }
   }
 }
 

@@ -3,7 +3,6 @@ import { STEP_QUEUE } from '../step-queue.js';
 
 /** A tag becomes part of a search, so it must be a plain name. */
 const Tag = z.string().regex(/^[\w-]+$/, 'expected a tag name such as answer');
-const Weight = z.number();
 
 const FUNCTIONS = {
   format: z.strictObject({
@@ -26,19 +25,10 @@ const FUNCTIONS = {
   }),
 };
 
-const of = <Name extends keyof typeof FUNCTIONS>(
-  name: Name,
-): z.ZodObject<
-  {
-    name: z.ZodLiteral<Name>;
-    weight: z.ZodNumber;
-    kwargs: z.ZodPrefault<(typeof FUNCTIONS)[Name]>;
-  },
-  z.core.$strict
-> =>
+const of = <Name extends keyof typeof FUNCTIONS>(name: Name) =>
   z.strictObject({
     name: z.literal(name).describe('the function'),
-    weight: Weight.describe('its share of the reward'),
+    weight: z.number().describe('its share of the reward'),
     kwargs: z.prefault(FUNCTIONS[name], {} as never).describe('its settings'),
   });
 
@@ -49,7 +39,6 @@ const RewardFunction = z.discriminatedUnion(
 );
 export type RewardFunction = z.infer<typeof RewardFunction>;
 
-/** Upstream's text, and the possible values. */
 function describeName(input: unknown): string | undefined {
   if (typeof input !== 'object' || input === null || !('name' in input)) return undefined;
   const known = Object.keys(FUNCTIONS).join(', ');

@@ -132,10 +132,7 @@ function lastTextOf(output: readonly unknown[]): string {
   return '';
 }
 
-/**
- * Whether a call's tags do not fit its prompt: a prompt that leaves a thought open asks for one closing tag, any other
- * for none.
- */
+/** A prompt that leaves a thought open asks for one closing tag, any other for none. */
 function miscounts(
   { prompt_ids, token_ids }: PlayedCall,
   { think_open, think_close }: RewardPenalties['token_ids'],

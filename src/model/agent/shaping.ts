@@ -40,10 +40,7 @@ export interface Unshaped extends Pick<Judged, 'output' | 'calls'> {
   row: unknown;
 }
 
-/**
- * The reward to train on: by length where little effort is asked for, then 0 for a mistake. Who has asked for no answer
- * is not trained on, and keeps its own.
- */
+/** By length where little effort is asked for, then 0 for a mistake. Without calls nothing is trained on. */
 export function shapedReward(
   { effort_levels, reward_penalties, thinking_tags }: ShapingRules,
   { reward, row, ...answer }: Unshaped,

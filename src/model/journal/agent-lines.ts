@@ -28,7 +28,6 @@ export type Program = z.infer<typeof Program>;
 const LifeLine = z.object({
   kind: z.literal('life'),
   ...written,
-  /** From 1. */
   life: z.int().positive(),
   restart: z.enum(['replay', 'fresh']),
   /** Where the program was told to ask; absent: with its worker. */
@@ -69,12 +68,10 @@ const CallLine = z.object({
   /** Its prompt begins with so many ids of that call's prompt and answer. Absent without a cause: all of the parent's. */
   fork: z.object({ call: z.int().nonnegative(), ids: z.int().positive() }).exactOptional(),
   stream: z.boolean(),
-  /** Hashes of material. */
   system: z.string().nullable(),
   tools: z.string().nullable(),
   /** Messages beyond those that it shares with its parent. */
   news: z.array(CallMessage),
-  /** Beyond those that it shares. */
   prompt_ids: tokenIds,
   asked: AskedSampling,
 });
@@ -104,14 +101,12 @@ const RefusedLine = z.object({
   ...written,
   life: z.int().positive(),
   key: z.string(),
-  /** As the agent was told. */
   code: z.string(),
   message: z.string(),
   /** Which limit is reached; absent: the context is full. */
   limit: z.enum(['calls', 'sequences', 'sampled_tokens']).exactOptional(),
 });
 
-/** The agent's program ended. */
 const ExitLine = z.object({
   kind: z.literal('exit'),
   ...written,
@@ -120,7 +115,6 @@ const ExitLine = z.object({
   signal: z.string().nullable(),
   /** Its service says that it failed, whatever its calls were refused. */
   failed: z.literal(true).exactOptional(),
-  /** The end of what it printed. */
   tail: z.string(),
   submission: z.string().nullable(),
   /** What a service answers besides: its reward, where no other environment says it. */

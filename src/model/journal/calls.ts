@@ -5,10 +5,7 @@ import { joinedIds } from '../token-id.js';
 import type { Sampled, TokenCounts } from './open-answers.js';
 import { nothingSampled } from './open-answers.js';
 
-/**
- * What the policy was asked, and what it has answered: a tree, whose paths are sequences of ids that only grow. A loop
- * of ours has one path, whose last call is the turn in progress. An agent asks as it likes.
- */
+/** What the policy was asked and has answered: a tree whose paths are sequences of ids. A loop has one path. */
 export interface Calls extends TokenCounts {
   /** By number, in the order in which they began. */
   calls: JournalCall[];
@@ -26,11 +23,9 @@ export interface JournalCall {
   line: LineOf<'call'>;
   /** Where its prompt begins: behind so many ids of that call's prompt and answer. null: it shares none. */
   from: { call: number; ids: number } | null;
-  /** Ids of its prompt. */
   prompt_length: number;
   /** Messages of its conversation, behind the system message and before the answer. */
   messages: number;
-  /** As much as the journal has. */
   sampled: Sampled;
   /** What its agent or its environment has read; null: it is not whole. */
   answer: (Said & { at: number }) | null;
@@ -40,7 +35,6 @@ export interface JournalCall {
   served: number;
 }
 
-/** A whole turn of a loop. */
 export type Turn = WholeSampled & { observation: LineOf<'observation'> };
 type WholeSampled = Sampled & { generation: LineOf<'generation'> };
 
@@ -143,11 +137,9 @@ export function completeCall(
   return true;
 }
 
-/** Ids of a call's whole answer. */
 export const saidIds = ({ answer, sampled }: Pick<JournalCall, 'answer' | 'sampled'>): number[] =>
   answer === null ? [] : sampled.token_ids;
 
-/** Ids of a call's prompt and its whole answer. */
 export const lengthOf = (call: Pick<JournalCall, 'prompt_length' | 'answer' | 'sampled'>): number =>
   call.prompt_length + saidIds(call).length;
 
@@ -158,11 +150,9 @@ export const textOfAnswer = ({
 }: Pick<JournalCall, 'answer' | 'sampled'>): string =>
   answer?.content ?? sampled.generation?.content ?? sampled.text;
 
-/** How many calls are whole. */
 export const answered = (calls: readonly Pick<JournalCall, 'answer'>[]): number =>
   calls.reduce((count, { answer }) => count + (answer === null ? 0 : 1), 0);
 
-/** What was sampled in whole answers. */
 export const wholeAnswers = (calls: readonly JournalCall[]): WholeSampled[] =>
   calls.flatMap(({ answer, sampled }) => {
     const { generation } = sampled;
@@ -196,7 +186,6 @@ export function idsOf(calls: readonly JournalCall[], number: number): number[] {
 export const promptOf = (calls: readonly JournalCall[], number: number): number[] =>
   promptBeyond(calls, { number, first: 0 });
 
-/** The prompt from an id on. */
 export function promptBeyond(
   calls: readonly JournalCall[],
   { number, first }: { number: number; first: number },

@@ -12,7 +12,6 @@ export const Glance = z.object({
   /** Seconds, as in journal lines; null: it never started. */
   started_at: z.number().nullable(),
   attempts: z.int(),
-  /** Fault lines of any type. */
   faults: z.int(),
   /** Who spoke last and what, in the `end` line; null: nobody spoke. */
   last_words: z.string().nullable().exactOptional(),

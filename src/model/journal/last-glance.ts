@@ -7,7 +7,6 @@ import { finishedIn, isAnotherAttempt, isLate } from './trajectory.js';
 /** What lists show of a rollout that has not ended. */
 export interface LastGlance {
   glance: Glance;
-  /** Time of the last line. */
   last_at: number;
   standing: Standing;
 }

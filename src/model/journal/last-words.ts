@@ -44,7 +44,6 @@ interface Spoken {
   observation: LineOf<'observation'> | null;
 }
 
-/** What policy and environment said last. */
 export function lastSpoken(trajectory: Trajectory): Spoken {
   const { calls, lives, observations } = trajectory;
   const last = calls.findLast(({ answer }) => answer !== null);

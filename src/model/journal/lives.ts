@@ -7,9 +7,7 @@ export interface Lives {
   lives: Life[];
   /** Lives before the last reopening: they count among no attempts. */
   forgiven: number;
-  /** By hash. */
   materials: Map<string, LineOf<'material'>>;
-  /** Requests that got no call. */
   refused: LineOf<'refused'>[];
   /** How the last run failed, or could not begin, at an agent of NeMo Gym. */
   run_fault: LineOf<'fault'> | null;
@@ -17,7 +15,6 @@ export interface Lives {
 
 export interface Life {
   line: LineOf<'life'>;
-  /** What an agent of NeMo Gym answered. */
   result: LineOf<'result'> | null;
   exit: LineOf<'exit'> | null;
   /** The refusal behind which no call was answered: an end is that limit's. */
@@ -84,10 +81,7 @@ export function applyToLives(folded: Calls & Lives, line: LifeLine): void {
   }
 }
 
-/**
- * The last one of a life counts: its reward may have been shaped later. Who has asked for no answer may say what its own
- * model has read and said.
- */
+/** The last one counts: it may have been shaped later. An agent with its own model may say what that read and said. */
 function applyResult(folded: Calls, { life, line }: { life: Life; line: LineOf<'result'> }): void {
   life.result = line;
   const { usage } = line;
@@ -96,10 +90,7 @@ function applyResult(folded: Calls, { life, line }: { life: Life; line: LineOf<'
   folded.env_tokens = Math.max(0, usage.total_tokens - usage.output_tokens);
 }
 
-/**
- * A program has ended by itself, or by a limit: the rollout's end is near. Any other end is a failure of this life, and
- * another one may follow.
- */
+/** A program has ended by itself, or by a limit. Any other end is a failure of this life, and another one may follow. */
 export const hasFinished = ({ exit, refusal }: Life): boolean =>
   exit !== null && exit.failed !== true && (exit.code === 0 || refusal !== null);
 

@@ -25,7 +25,6 @@ interface Answers extends TokenCounts {
 }
 
 export interface Segment {
-  /** Token offsets in the answer. */
   start: number;
   end: number;
   replica: string;
@@ -37,7 +36,6 @@ export interface Segment {
   is_prefix?: true;
 }
 
-/** The journalled part of an answer. */
 export interface Sampled {
   token_ids: number[];
   logprobs: number[];
@@ -46,7 +44,6 @@ export interface Sampled {
   /** Of an answer in progress. */
   text: string;
   segments: Segment[];
-  /** How the engine ended it, if it did. */
   finish: Finish | null;
   /** null: more tokens may come. */
   generation: LineOf<'generation'> | null;

@@ -14,7 +14,6 @@ import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 /** How a rollout counts when its batch is closed. */
 export interface Outcome {
   stop_reason: StopReason;
-  /** null: it is valid. */
   failure: Failure | null;
 }
 
@@ -32,10 +31,7 @@ const MESSAGES = {
   Failed: 'the rollout failed',
 };
 
-/**
- * The outcome by the journal. Turns that have reached a valid end count, even if the store was unavailable when `end`
- * was to be written.
- */
+/** Turns that have reached a valid end count, even if the store was away when `end` was to be written. */
 export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Outcome {
   const { end } = trajectory;
   const stop_reason = end?.stop_reason ?? naturalEnd(trajectory) ?? otherwise.stop_reason;
@@ -63,7 +59,6 @@ export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] 
 /** Its row has `loss_multiplier` 0: it is truncated, or its agent asks for that. */
 export const isMasked = (trajectory: Trajectory): boolean => whyMasked(trajectory) !== null;
 
-/** null: it is not. */
 function whyMasked(trajectory: Trajectory): string | null {
   if (overlongOf(trajectory) === 'mask') return 'it is truncated, and overlong is mask';
   const field = resultOf(trajectory)?.untrained;
@@ -95,7 +90,6 @@ export function isUntrained(trajectory: Trajectory): boolean {
   return !trainsOf(trajectory);
 }
 
-/** Whether any token of an agent's calls trains. */
 function trainsOf(trajectory: Trajectory): boolean {
   const { status, tokens } = pathsOf(trajectory, rulesOf(trajectory));
   return tokens.some((count, call) => count > 0 && status[call] === null);

@@ -15,15 +15,12 @@ export interface Played {
 }
 
 /** Gets each line after it was folded in. What the fold has not taken is not there. */
-export function collectPlayed(): {
-  take: (line: JournalLine, trajectory: Trajectory) => void;
-  lines: JournalLine[];
-} {
+export function collectPlayed() {
   let start: LineOf<'start'> | null = null;
   const lines: JournalLine[] = [];
   return {
     lines,
-    take: (line, trajectory) => {
+    take: (line: JournalLine, trajectory: Trajectory): void => {
       // It starts over.
       if (trajectory.start !== start) lines.length = 0;
       ({ start } = trajectory);
@@ -108,7 +105,6 @@ export function prefixLines(
   return [...kept, ...begun].map((line) => inherited(line, generation));
 }
 
-/** By its own settings. */
 type Kept = Pick<GenerationSettings, 'include_logprobs' | 'top_logprobs'>;
 
 const isAnswer = (line: JournalLine): line is LineOf<'observation' | 'answer'> =>

@@ -21,20 +21,14 @@ export interface Session {
   losses: number;
   /** 1 for a rollout that never lost a session. */
   lives: number;
-  /**
-   * The turn in progress was sent to the environment. null: it was not, or the environment reported that it did not
-   * play it.
-   */
+  /** The turn in progress was sent; null: it was not, or the environment says that it did not play it. */
   asked: LineOf<'step'> | null;
 }
 
 /** Limit per rollout. A service that loses every session needs an operator. */
 export const MAX_LOSSES = 3;
 
-/**
- * Metadata key under which an environment keeps what identifies its session. Rows and the environment's service do not
- * see it.
- */
+/** Where metadata identifies the session. Rows and the environment's service do not see it. */
 export const SESSION_KEY = '_rollout_session';
 
 export const withoutSession = (metadata: ForeignObject): ForeignObject =>

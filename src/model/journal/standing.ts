@@ -16,13 +16,10 @@ export interface Standing {
   tokens: number;
   /** Tokens of the answers in progress, by turn. */
   open: Map<number, number>;
-  /** The call that comes next. */
   asks: 'generation' | 'environment';
   /** When the rollout last progressed, in seconds since 1970; null: no line says so. */
   moved_at: number | null;
-  /** How it ended; null: it has not. */
   ended: StopReason | null;
-  /** Once it has ended. */
   total_reward: number;
   /** The last fault of each turn since that progressed, oldest first. */
   faults: Map<number, LineOf<'fault'>>;
@@ -42,7 +39,6 @@ export const newStanding = (): Standing => ({
   earlier: new Set(),
 });
 
-/** How many tokens all answers in progress have. */
 export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
   [...open.values()].reduce((sum, count) => sum + count, 0);
 
@@ -50,10 +46,7 @@ export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
 export const lastFault = ({ faults }: Pick<Standing, 'faults'>): LineOf<'fault'> | null =>
   [...faults.values()].at(-1) ?? null;
 
-/**
- * The fault that one more of this turn continues, or of a whole life (`turn` null). A denial is waited out by each life
- * anew.
- */
+/** What one more fault of this turn continues, or of a whole life (null). Each life waits a denial out anew. */
 export function faultBefore(
   { faults, earlier }: Pick<Standing, 'faults' | 'earlier'>,
   turn: number | null,
@@ -147,10 +140,7 @@ function putFault({ faults, earlier }: Standing, line: LineOf<'fault'>): void {
   earlier.delete(line.turn);
 }
 
-/**
- * What a call has waited for has come. Another answer of an agent may wait on. A life that begins has no answer yet: it
- * may meet the same fault.
- */
+/** What a call has waited for has come. A life that begins has no answer yet, and may meet the same fault. */
 function endWaits({ faults, earlier }: Standing, line: JournalLine): void {
   switch (line.kind) {
     case 'chunk':
@@ -181,9 +171,7 @@ export const NO_ANSWER = 'no answer yet';
 /** How long a call may be silent before it counts as waiting: thinking engines and running tests take a while. */
 export const SILENT_S = 30;
 
-/** Who is asked, by name. */
 export interface Names {
-  /** The sample's `task_name`. */
   task: string;
   /** The request's `generation.service`. */
   service: string;

@@ -44,7 +44,6 @@ export interface Trajectory extends Calls, Lives {
   /** The settings of the next turn: those of `start`, with the changed limits. null before the start. */
   settings_in_force: RolloutSettings | null;
   end: LineOf<'end'> | null;
-  /** The session, for environments that have one. */
   session: Session;
   /** Which ids of a loop's log stand for pictures, in order. */
   pictures: PlacedPicture[];
@@ -133,10 +132,7 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
 export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
   attempt > 1 || reopen;
 
-/**
- * An opening that its workflow no longer waits for, and that comes after that workflow has begun to finish the rollout,
- * gets no journal.
- */
+/** An opening gets no journal once its own workflow's run has begun to finish the rollout. */
 export const isLate = (
   { finished_in }: Pick<Trajectory, 'finished_in'>,
   { reopen, run }: LineOf<'claim'>,
@@ -271,16 +267,7 @@ export const contextOf = ({ calls }: Pick<Trajectory, 'calls'>): number[] =>
   promptOf(calls, calls.length - 1);
 
 /** How far it is. */
-export const totalsOf = ({
-  calls,
-  total_reward,
-  assistant_tokens,
-  env_tokens,
-}: Trajectory): {
-  turn_count: number;
-  total_reward: number;
-  total_tokens: number;
-} => ({
+export const totalsOf = ({ calls, total_reward, assistant_tokens, env_tokens }: Trajectory) => ({
   turn_count: answered(calls),
   total_reward,
   total_tokens: assistant_tokens + env_tokens,

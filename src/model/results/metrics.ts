@@ -50,10 +50,7 @@ export function computeMetrics(all: readonly Summary[], semantics: Semantics): M
   };
 }
 
-/**
- * Rollouts that are stopped because others were faster are longer than those. Replaced ones differ, too. So a batch
- * whose completion policy does that reports their lengths, in tokens.
- */
+/** Lengths in tokens, where a completion policy stops or replaces rollouts: those that stay are shorter. */
 export function computeLengths(all: readonly Summary[]): Metrics {
   const wasPlayed = ({ started_at }: Summary): boolean => started_at > 0;
   const stopped = all.filter(({ stop_reason }) => stop_reason === 'stopped');
@@ -289,10 +286,7 @@ function timeMetrics(valid: readonly Summary[]): Metrics {
   };
 }
 
-/**
- * Which weights sampled the tokens of a batch's valid rollouts, by the labels of its rows: a policy that moves while the
- * batch runs mixes them. Nothing if no token has a label. `expected`: the request's `policy_version`.
- */
+/** Which weights sampled the tokens of valid rollouts. Nothing if no token has a label. */
 export function versionMetrics(all: readonly Summary[], expected: string | null): Metrics {
   const counts = all.filter(isValid).map(({ versions = {} }) => versions);
   const rows = counts.map((versions) => Object.keys(versions)).filter(({ length }) => length > 0);

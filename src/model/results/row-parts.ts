@@ -92,10 +92,7 @@ export const RowMessage = z.strictObject({
     .shape,
 });
 
-/**
- * Seconds. `wall_s` spans the rollout's start and its end, or the last thing played. The others are sums over its whole
- * turns. An agent's run is one step.
- */
+/** Sums over whole turns, in seconds; `wall_s` alone spans the rollout. */
 export const Timing = z.object({
   queue_s: z
     .number()

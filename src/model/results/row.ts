@@ -18,6 +18,7 @@ import type { Timing } from './row-parts.js';
 import { prefixRuns } from './runs.js';
 import { callColumns } from './call-columns.js';
 import { factsOf, sequencesOf } from './sequences.js';
+import { sum } from './statistics.js';
 import { withMasks } from './train-mask.js';
 
 export type { Row };
@@ -176,18 +177,15 @@ function logprobsMode(trajectory: Trajectory): LogprobsMode | null {
 function timingOf(trajectory: Trajectory): Timing {
   const { calls, start, end, observations } = trajectory;
   const ended = end ?? observations.at(-1) ?? lastOf(trajectory);
-  const sum = <T>(all: readonly T[], seconds: (one: T) => number): number =>
-    all.reduce((total, one) => total + seconds(one), 0);
   const generations = wholeAnswers(calls).map(({ generation }) => generation);
   return {
-    queue_s: sum(generations, ({ queue_s }) => queue_s),
-    generate_s: sum(generations, ({ generate_s }) => generate_s),
-    step_s: sum(observations, ({ step_s }) => step_s) + (resultOf(trajectory)?.run_s ?? 0),
+    queue_s: sum(generations.map(({ queue_s }) => queue_s)),
+    generate_s: sum(generations.map(({ generate_s }) => generate_s)),
+    step_s: sum(observations.map(({ step_s }) => step_s)) + (resultOf(trajectory)?.run_s ?? 0),
     wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
 }
 
-/** The last thing that an agent did. */
 function lastOf(trajectory: Trajectory): { at: number } | null {
   if (!isProgram(trajectory)) return null;
   const { calls, lives } = trajectory;
@@ -195,8 +193,5 @@ function lastOf(trajectory: Trajectory): { at: number } | null {
     ...calls.map(({ line, answer }) => answer ?? line),
     ...lives.map(({ line, exit }) => exit ?? line),
   ];
-  return done.reduce<{ at: number } | null>(
-    (last, one) => (last === null || one.at > last.at ? one : last),
-    null,
-  );
+  return done.toSorted((one, other) => one.at - other.at).at(-1) ?? null;
 }

@@ -7,10 +7,7 @@ import { chainOf, isWhole, pathsOf, rulesOf } from './call-paths.js';
 import type { Row } from './row-columns.js';
 import { policyVersions, requestsOf } from './runs.js';
 
-/**
- * A rollout's calls as sequences, each trained as one row of ids. The first is the main one, whole; each other is what a
- * path has beyond those before it. Each sampled token is in exactly one.
- */
+/** A rollout's calls as sequences of ids, the main one first and whole. Each sampled token is in exactly one. */
 
 /** Without what is decided from it. `sequence` 0 is main. */
 export type Sequence = Omit<NonNullable<Row['sequences']>[number], 'train_mask'>;
@@ -18,9 +15,7 @@ export type Sequence = Omit<NonNullable<Row['sequences']>[number], 'train_mask'>
 export type SequenceMessage = Row['message_log'][number];
 
 export interface Sequences {
-  /** Main first. */
   sequences: [Sequence, ...Sequence[]];
-  /** Over all of them. */
   all_tokens: NonNullable<Row['all_tokens']>;
   paths: Paths;
 }

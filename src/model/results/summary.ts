@@ -14,7 +14,6 @@ export const Summary = z.object({
   replaces: z.number().nullable().default(null),
   task_name: z.string(),
   stop_reason: z.string(),
-  /** Type of the failure; null: it is valid. */
   failure: z.string().nullable().default(null),
   reward: z.number(),
   rewards: z.record(z.string(), z.number()),
@@ -43,7 +42,6 @@ export const Summary = z.object({
   versions: z.record(z.string(), z.number()).optional(),
   /** A hash of all tokens that were sampled; absent: none were, or nobody knows them. */
   sampled: z.number().exactOptional(),
-  /** Absent: no agent played it. */
   agent: AgentSummary.exactOptional(),
   /** The tree of calls of a rollout whose agent asked for answers. */
   tree: TreeSummary.exactOptional(),

@@ -5,7 +5,6 @@ import type { Trajectory } from '../journal/trajectory.js';
 import type { Row } from './row-columns.js';
 import { sum } from './statistics.js';
 
-/** What the metrics need of an agent's calls. */
 export const TreeSummary = z.object({
   calls: z.int(),
   sequences: z.int(),
@@ -16,9 +15,7 @@ export const TreeSummary = z.object({
   resampled: z.int(),
   /** Lives that asked something else than what they replayed. */
   diverged: z.int(),
-  /** Requests that got no call. */
   refused: z.int(),
-  /** Tool calls that do not parse. */
   malformed: z.int(),
   /** Answers with tokens of more versions than the request allows. */
   over_span: z.int(),

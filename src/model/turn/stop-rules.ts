@@ -6,10 +6,7 @@ import { turnsOf } from '../journal/calls.js';
 import { openAnswer } from '../journal/open-answers.js';
 import { contextLength, isProgram, type Trajectory } from '../journal/trajectory.js';
 
-/**
- * What ends a rollout, and which end counts when several hold at once: terminated, then truncated, then max_turns.
- * ARCHITECTURE.md ("How a rollout ends") has the precedence of all endings.
- */
+/** What ends a rollout, by precedence (ARCHITECTURE.md, "How a rollout ends"). */
 
 export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
@@ -112,10 +109,7 @@ export interface ObservationLimit {
   finish_reason: 'stop' | 'length';
 }
 
-/**
- * Which of the observation's ids fit, and whether the turn is truncated. Reaching `max_seq_len` exactly cuts nothing
- * but truncates, as upstream.
- */
+/** Reaching `max_seq_len` exactly cuts nothing but truncates, as upstream. */
 export function limitObservation(
   ids: number[],
   { semantics, max_seq_len, input_tokens, generated_tokens, finish_reason }: ObservationLimit,
@@ -138,10 +132,7 @@ export function limitObservation(
   return { token_ids: ids.slice(0, Math.max(0, left)), truncated: true };
 }
 
-/**
- * Upstream's flag. Its async loops also raise it when the last allowed turn ended the rollout; elsewhere only the turn
- * limit itself does.
- */
+/** Upstream's flag, which its async loops also raise when the last allowed turn ended the rollout. */
 export function reachedMaxTurns(trajectory: Trajectory): boolean {
   const { settings_in_force: settings, end } = trajectory;
   if (settings === null || end === null) return false;

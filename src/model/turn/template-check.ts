@@ -12,10 +12,7 @@ import {
   ROLE_MAP,
 } from './chat-turn.js';
 
-/**
- * Checks whether a chat template can be continued: whether what was rendered and sampled so far stays, token by token,
- * the beginning of what the template renders later. It uses only renderings of short conversations.
- */
+/** Whether what was rendered and sampled stays, token by token, the beginning of what a chat template renders later. */
 
 /** The beginning of a thinking policy's answer; a template may cut it from all but the last answer. */
 const THOUGHT = '<think>\nfive\n</think>\n\n';

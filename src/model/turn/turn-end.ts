@@ -1,8 +1,4 @@
-/**
- * The ids to append after a generation. The template's ids for the next message begin with the end of the policy's
- * turn. A generation that contains it (an end of sequence, a stop token or a stop string) does not get it twice. A
- * generation that was cut before it (by length or a stop string) gets it here.
- */
+/** The template's ids behind a generation begin with the end of its turn, which the generation may have. */
 export function idsAfterGeneration(
   generated: readonly number[],
   rendered: readonly number[],

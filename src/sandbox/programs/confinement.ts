@@ -1,19 +1,12 @@
 import type { Server } from 'node:net';
 
-/**
- * What is around the programs that a worker starts itself. `run.sandbox` chooses one: `none` has a folder for each life
- * and ends what a life leaves behind, `programs` has its own view of the machine, too.
- */
+/** What is around the programs that a worker starts itself, as `run.sandbox` says. */
 
 export interface Confinement {
-  /**
-   * Rejects with an `EnvironmentUnavailable` fault, with reason and remedy, if this host cannot start programs so. Also
-   * asked by `temporal-rollout check`.
-   */
+  /** Rejects with an `EnvironmentUnavailable` fault, with reason and remedy, if this host cannot start programs so. */
   health: (signal: AbortSignal) => Promise<void>;
   /** A life's folder and what is around it, in which nothing runs yet. Throws the faults of a step. */
   open: (signal: AbortSignal) => Promise<Confined>;
-  /** Ends all that is open, and removes it. */
   close: () => Promise<void>;
 }
 
@@ -35,7 +28,6 @@ export function keepOpen() {
   };
 }
 
-/** By `createConfinement` of one environment. */
 export interface ConfinementOptions {
   /** Its key under `environments`, for messages. */
   name: string;
@@ -47,13 +39,10 @@ export interface ConfinementOptions {
   report: (message: string) => void;
 }
 
-/** What all processes of a life may take together. */
+/** Of all processes of a life together; sizes in bytes, threads are processes. */
 export interface ProgramLimits {
-  /** Bytes. */
   memory: number;
-  /** Processes and threads. */
   processes: number;
-  /** Bytes of files. */
   disk: number;
 }
 
@@ -64,13 +53,11 @@ export interface ProgramLimits {
  */
 export type Part = 'setup' | 'program' | 'submit' | 'patch';
 
-/** Where the commands of one life run. */
 export interface Confined {
   /** As its commands see it; empty at first. */
   folder: string;
   /** What `patch` alone sees, and can write. */
   kept: string;
-  /** A Python that its commands can start. */
   python: string;
   /** What a command needs to find itself: `PATH`, `HOME`, `TMPDIR`, `LANG`. Nothing of the worker's. */
   variables: (part: Part) => Readonly<Record<string, string>>;
@@ -96,7 +83,6 @@ export interface Command {
   /** Default: the program. */
   part?: Part;
   argv: readonly [string, ...string[]];
-  /** All of its variables. */
   env: Readonly<Record<string, string>>;
   /** Its standard input; it is empty if there is none. */
   input?: string;
@@ -109,7 +95,6 @@ export interface RunningCommand {
   ended: Promise<Ended>;
   /** The end of what it has printed so far, standard output and error together, some thousand characters. */
   tail: () => string;
-  /** Ends all of it at once. */
   end: () => void;
 }
 

@@ -31,7 +31,7 @@ const Said = z.union([
 ]);
 export type Said = z.infer<typeof Said>;
 
-export interface LaunchOptions {
+interface LaunchOptions {
   folder: string;
   /** Null: the worker's own. */
   own_user: number | null;
@@ -46,7 +46,6 @@ export interface Launcher {
   stdout: Readable;
   stderr: Readable;
   ready: Ready;
-  /** Listens inside. */
   server: Server;
   send: (order: object) => unknown;
   listen: (hear: (said: Said) => void) => void;

@@ -11,6 +11,7 @@ import type { Watcher } from '../watch/watcher.js';
 import type {
   Command,
   Confined,
+  ConfinementOptions,
   Ended,
   Part,
   ProgramLimits,
@@ -23,10 +24,7 @@ import { COMMON, FOLDER, KEPT, ownOf, ROOTS, variablesWith, viewOf } from './vie
 
 /** One life: its folder, its launcher, the watch over it, and the commands that run in it one after the other. */
 
-export interface LifeOptions {
-  mounts: readonly string[];
-  submit_mounts: readonly string[];
-  limits: ProgramLimits;
+interface LifeOptions extends Pick<ConfinementOptions, 'mounts' | 'submit_mounts' | 'limits'> {
   python: Python;
   folders: Folders;
   watcher: Watcher;
@@ -132,7 +130,6 @@ function sentenceOf(excess: Excess, { memory, processes, disk }: ProgramLimits):
 interface Running {
   id: number;
   printed: Printing;
-  /** How many bytes of each have come. */
   come: { stdout: number; stderr: number };
   more: () => void;
   /** null: it has started, else why not. */
@@ -199,7 +196,6 @@ function createCommands({ send, listen, ended, ...outputs }: Launcher) {
         },
       };
     },
-    /** Ends what runs because of this. */
     excess: (why: string): void => {
       current.excess ??= why;
       send({ end: current.id });

@@ -130,7 +130,6 @@ async function problemOfUser({ executable }: Python): Promise<string | null> {
   return ok ? null : `${problem} as another user`;
 }
 
-/** One line each. */
 function linesOf(
   { landlock, refused, bounded_sysv }: Ready,
   { memory, processes, disk }: ProgramLimits,

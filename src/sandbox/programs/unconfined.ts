@@ -26,10 +26,7 @@ import type {
 import { keepOpen } from './confinement.js';
 import { findProgram } from './find-program.js';
 
-/**
- * `sandbox: none`, for hosts that are a sandbox themselves: programs are the worker's user, and may do what it may. A
- * life has a folder of its own, and leaves no process and no folder behind.
- */
+/** `sandbox: none`: programs are the worker's user. A life leaves no process and no folder behind. */
 export function createUnconfined({
   name,
   report,
@@ -48,7 +45,7 @@ export function createUnconfined({
     open: async () => {
       const python = await pythonHere();
       await swept();
-      return open.add(await openLife({ python, name, report }));
+      return open.add(await openLife(python, { name, report }));
     },
     close: open.close,
   };
@@ -70,18 +67,16 @@ async function sweep(report: ConfinementOptions['report']): Promise<void> {
   }
 }
 
-interface UnconfinedOptions extends Pick<ConfinementOptions, 'name' | 'report'> {
-  python: Python;
-}
-
-async function openLife({ python, name, report }: UnconfinedOptions): Promise<Confined> {
+async function openLife(
+  python: Python,
+  { name, report }: Pick<ConfinementOptions, 'name' | 'report'>,
+): Promise<Confined> {
   const base = await made(name);
   const at = (folder: string): string => path.join(base, folder);
   const folder = at('work');
   const own = (part: Part, name: string): string =>
     at(part === 'program' ? name : `${part}-${name}`);
   let running: RunningCommand | null = null;
-  const endStrays = (): Promise<void> => endStraysOf(base);
   let removing: Promise<void> | null = null;
   const remove = async (): Promise<void> => {
     running?.end();
@@ -106,9 +101,12 @@ async function openLife({ python, name, report }: UnconfinedOptions): Promise<Co
       // The program may have made them.
       if (part !== 'program') await fresh(name, [own(part, 'home'), own(part, 'tmp')]);
       const cwd = part === 'submit' || part === 'patch' ? own(part, 'home') : folder;
-      await checkThere(command, { name, folder: cwd });
-      running = await startGuarded(command, { python, cwd, endStrays }).catch((error: unknown) => {
-        throw notStarted(name, { argv: command.argv, error });
+      const [program] = command.argv;
+      const PATH = command.env['PATH'] ?? '';
+      if ((await findProgram(program, { PATH, folder: cwd })) === null)
+        throw notStarted(name, { program, error: new Error('there is no such program') });
+      running = await startGuarded(command, { python, cwd, base }).catch((error: unknown) => {
+        throw notStarted(name, { program, error });
       });
       return running;
     },
@@ -140,19 +138,8 @@ async function fresh(name: string, folders: readonly string[]): Promise<void> {
   }
 }
 
-async function checkThere(
-  { argv: [program], env }: Command,
-  { name, folder }: { name: string; folder: string },
-): Promise<void> {
-  if ((await findProgram(program, { PATH: env['PATH'] ?? '', folder })) !== null) return;
-  throw notStarted(name, { argv: [program], error: new Error('there is no such program') });
-}
-
 /** An argument that is too long, say: another attempt would fail, too. */
-function notStarted(
-  name: string,
-  { argv: [program = ''], error }: { argv: readonly string[]; error: unknown },
-): Fault {
+function notStarted(name: string, { program, error }: { program: string; error: unknown }): Fault {
   const said = describeError(error);
   const why = said.includes('E2BIG')
     ? 'an argument or variable has more than this system takes (128 KiB on Linux); have `setup` write it to a file'
@@ -165,14 +152,6 @@ function notStarted(
 
 /** A command under a guard, a process of its own that ends it and all that it has started (python/sandbox/command.py). */
 
-interface Around {
-  python: Python;
-  /** The working directory. */
-  cwd: string;
-  /** Ends what a guard that was killed has left. */
-  endStrays: () => Promise<void>;
-}
-
 const GUARD = path.join(PROJECT_ROOT, 'python', 'sandbox', 'command.py');
 /** A guard needs less (python/rollout_environment/guard.py). */
 const END_MS = 10_000;
@@ -181,7 +160,7 @@ const DRAIN_MS = 2000;
 
 async function startGuarded(
   { argv, env, input, most_output }: Command,
-  { python, cwd, endStrays }: Around,
+  { python, cwd, base }: { python: Python; cwd: string; base: string },
 ): Promise<RunningCommand> {
   const { child, exited } = await spawned(
     spawn(python.executable, ['-I', GUARD, ...argv], {
@@ -208,7 +187,7 @@ async function startGuarded(
     clearTimeout(killing);
     lifeline.destroy();
     // A guard ends as its program does; one that was killed itself has ended nothing.
-    if (exit.signal !== null) await endStrays();
+    if (exit.signal !== null) await endStraysOf(base);
     await within(DRAIN_MS, closed);
     for (const stream of [stdout, stderr]) stream.destroy();
     return { ...exit, excess: null, output: said.output(), is_cut: said.is_cut() };
@@ -234,7 +213,6 @@ const prefix = (): string => path.join(tmpdir(), PREFIX);
 /** Beside what programs see: whose it is. */
 const claimIn = (base: string): string => path.join(base, 'owner.json');
 
-/** Those whose worker has died on this machine. */
 async function abandoned(): Promise<string[]> {
   const names = await readdir(tmpdir()).catch(() => []);
   const found: string[] = [];

@@ -8,7 +8,6 @@ import type { Part } from './confinement.js';
 /** As they see it, in each life the same. Hosts have none of this name, which mounts could be below. */
 export const FOLDER = '/rollout';
 export const KEPT = '/kept';
-/** A command's own. */
 const [TMP, SHM, HOME] = ['/tmp', '/dev/shm', '/tmp/home'] as const;
 const SHARED = [FOLDER, TMP, SHM];
 export const ROOTS = [...SHARED, KEPT];
@@ -22,7 +21,6 @@ export interface View {
   apart: boolean;
   cwd: string;
   writable: Readonly<Record<string, string>>;
-  /** To be read alone. */
   fixed: Readonly<Record<string, string>>;
   /** No link in `fixed` is followed: it could lead to what the program did not see. */
   hides: boolean;
@@ -39,7 +37,6 @@ export const ownOf = (name: string): string[] => [
 ];
 
 interface Seeing {
-  /** The name of the command's own folders. */
   name: string;
   mounts: readonly string[];
   submit_mounts: readonly string[];
@@ -132,7 +129,6 @@ export function variablesWith(mounts: readonly string[]): Record<string, string>
 /** A path below a file is none. */
 const isFolder = (name: string): boolean => existsSync(name) && lstatSync(name).isDirectory();
 
-/** Empty if it cannot be read. */
 export function contentOf(file: string): string {
   try {
     return readFileSync(file, 'utf8').trim();

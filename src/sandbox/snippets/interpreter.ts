@@ -40,7 +40,6 @@ const END_MS = 2000;
 const Ready = z.object({ ready: z.int().positive() });
 const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
-/** Throws the reason if it does not start. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
   const { launch, limits, release } = options;
   const { child, root, exited, errors } = await start(launch);

@@ -5,10 +5,7 @@ import { utf8Text } from '../../platform/utf8-text.js';
 
 /** JSON lines from an untrusted writer, of any number and size. */
 export interface LineReader {
-  /**
-   * The next line's value; null if there will be none, or if too much came since `reset`. Lines that are not JSON are
-   * skipped.
-   */
+  /** Its value; null: there will be none, or too much came since `reset`. What is no JSON is skipped. */
   next(): Promise<unknown>;
   /** Forgets unrequested lines, and starts counting again. */
   reset(): void;

@@ -11,7 +11,6 @@ const Shown = {
   /** `pformat` of the value or of the exception; null: nothing. */
   value: Text.nullable(),
   value_cut: Cut,
-  /** The code ended with an expression that has a value. */
   evaluated: z.boolean(),
   stdout: Text,
   stdout_cut: Cut,
@@ -29,14 +28,12 @@ export type Outcome = z.infer<typeof Outcome>;
 
 export const Outcomes = listOf(Outcome).refine(({ length }) => length > 0, 'expected at least one');
 
-/** Why code was ended from outside. */
 export const Excess = z.enum(['timeout', 'cpu', 'memory', 'processes', 'disk', 'ended']);
 export type Excess = z.infer<typeof Excess>;
 
 /** The outcomes of a turn's blocks, up to the first that failed, or why there are none. */
 export type Ran = { outcomes: Outcome[] } | { killed: Excess };
 
-/** A turn's code, block by block. */
 export type Blocks = string[];
 
 export interface RunRequest {

@@ -8,7 +8,6 @@ import type { Blocks, Ran, RunRequest, Sandbox } from './outcomes.js';
 
 interface Session {
   interpreter: Interpreter;
-  /** Digest of all code that ran in it. */
   state: string;
   /** The last turn's outcome, for a repeated step: it must not run twice in one state. */
   last: { before: string; ran: Ran } | null;
@@ -133,7 +132,6 @@ type Shelf = ReturnType<typeof createShelf>;
 
 /** At most `max_sandboxes` interpreters; holds the unused ones. */
 function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions) {
-  /** The least recently used first. */
   const resting = new Map<string, Session>();
   let occupied = 0;
   let ending = 0;

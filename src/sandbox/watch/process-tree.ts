@@ -9,7 +9,6 @@ export interface Process {
   pid: number;
   /** With the pid it identifies the process, since pids are reused. */
   start: string;
-  /** How far below the root it is. */
   level: number;
   /** Its threads, including ended ones. */
   own_ms: number;
@@ -63,7 +62,6 @@ const childrenOfTask = (pid: number, task: number): number[] =>
 
 const TICK_MS = 10;
 
-/** null: gone. */
 function processOf(pid: number, level: number): Process | null {
   const stat = contentsOf(`/proc/${pid}/stat`);
   // The name, in parentheses, may contain anything; field 3 of the whole is the first after it.
@@ -114,10 +112,7 @@ export function memoryOf(one: Process): Memory | null {
   };
 }
 
-/**
- * The same, with what several processes have (forks, most of it) shared out among them. It takes the kernel some 10 ms a
- * gibibyte. Where it does not say, all counts for each.
- */
+/** With what forks share divided among them, where the kernel says it; that takes some 10 ms a gibibyte. */
 export function shareOfMemory(one: Process): Memory | null {
   const whole = memoryOf(one);
   const rollup = tellingOf(one, { file: 'smaps_rollup', by: 'Pss_Anon' });
@@ -145,7 +140,6 @@ const numbersIn =
   (name: string): number =>
     1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0);
 
-/** A process may be gone at any moment. */
 function contentsOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');
@@ -170,7 +164,6 @@ export function refuseOurs(error: unknown): void {
   if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
 }
 
-/** Ignores missing targets. */
 export function signalTo(target: number, name: NodeJS.Signals): void {
   try {
     process.kill(target, name);

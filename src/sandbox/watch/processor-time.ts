@@ -31,7 +31,6 @@ export const NO_TIME: ProcessorTime = {
 
 interface Look {
   processes: (Timed & Pick<Process, 'pid' | 'start'>)[];
-  /** Since the previous look. */
   elapsed_ms: number;
 }
 

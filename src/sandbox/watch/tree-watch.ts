@@ -28,12 +28,10 @@ export interface Tree extends Disk {
   limits: Pick<Limits, 'cpu_ms' | 'memory' | 'processes' | 'disk'>;
 }
 
-/** To the thread. */
 export type Order =
   | { id: number; order: 'watch'; tree: Tree }
   /** Wakes it; its use from here on counts for one turn. */
   | { id: number; order: 'run' }
-  /** Stops it, and takes a last look. */
   | { id: number; order: 'rest' }
   | { id: number; order: 'forget' };
 
@@ -44,7 +42,6 @@ export interface Finding {
   rested: boolean;
 }
 
-/** Between two looks. */
 const POLL_MS = 40;
 const REST_POLL_MS = 1000;
 /** All looks together take at most half of the thread's time. */

@@ -1,4 +1,3 @@
-import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../model/faults.js';
 import { LATE, within } from '../../platform/waits/abort.js';
 import { describeError } from '../../platform/errors.js';
@@ -12,10 +11,7 @@ export interface Watcher {
   close(): Promise<void>;
 }
 
-/**
- * The watch over one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread
- * has ended.
- */
+/** Over one interpreter, which rests at first. Both throw `EnvironmentUnavailable` once the thread has ended. */
 export interface Watch {
   /** Wakes it; its use from here on counts for one turn. */
   run(): void;
@@ -43,12 +39,14 @@ type Thread = ReturnType<typeof newThread>;
 
 interface Watched {
   tell: (excess: Excess) => void;
-  /** Resolves the look that a rest begins with. */
   rested: ((excess: Excess | null) => void) | null;
 }
 
 function newThread() {
-  const worker = startWorker();
+  const worker = startThread(
+    { beside: import.meta.url, name: 'tree-watch' },
+    { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } },
+  );
   worker.unref();
   const all = new Map<number, Watched>();
   let last_id = 0;
@@ -74,7 +72,6 @@ function newThread() {
   });
 
   return {
-    /** Why it ended; null: it is running. */
     get lost(): string | null {
       return lost;
     },
@@ -116,9 +113,3 @@ const away = (why: string): Fault => {
 
 /** In MB. A tree is at most some thousand small files of /proc. */
 const HEAP_MB = 256;
-
-const startWorker = (): Worker =>
-  startThread(
-    { beside: import.meta.url, name: 'tree-watch' },
-    { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } },
-  );

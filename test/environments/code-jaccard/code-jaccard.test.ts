@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createCodeJaccard } from '../../../src/environments/code-jaccard/environment.js';
+import { createCodeJaccard } from '../../../src/environments/code-jaccard/kind.js';
 import type { EnvironmentMessage } from '../../../src/environments/environment.js';
 import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
 import { metricsOf, rejectionOf, said, stepEach, stepOne } from '../../fakes/environment-steps.js';

@@ -44,7 +44,7 @@ export function codeBed(
   const settings = codeSettings(fields);
   const levels = level === undefined ? {} : { levels: [level] };
   const sandbox = createLocalSandbox({ settings, report, ...levels });
-  const environment = createCode(settings, { name: 'code', report, sandbox });
+  const environment = createCode(settings, sandbox);
   t.after(() => environment.close?.());
   return { environment, sandbox, rollout: (more) => createRollout(environment, more) };
 }

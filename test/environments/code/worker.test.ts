@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { createCode } from '../../../src/environments/code/environment.js';
+import { createRemoteSandbox } from '../../../src/environments/code/remote-sandbox.js';
 import type { Ran, Sandbox } from '../../../src/sandbox/snippets/outcomes.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { codeBed, codeSettings, createRollout, LEVELS_HERE, processesNamed } from './code-bed.js';
@@ -85,11 +86,10 @@ describe('a remote sandbox', () => {
   });
 });
 
-const remote = (url: string) =>
-  createCode(codeSettings({ url }), {
-    name: 'code',
-    report: () => undefined,
-  });
+const remote = (url: string) => {
+  const settings = codeSettings({ url });
+  return createCode(settings, createRemoteSandbox({ url, settings }));
+};
 
 interface Asked {
   session: string;

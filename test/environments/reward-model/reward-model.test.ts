@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { EnvironmentMessage } from '../../../src/environments/environment.js';
 import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
 import { createRewardModel } from '../../../src/environments/reward-model/environment.js';
-import { RewardModelSettings } from '../../../src/environments/reward-model/settings.js';
+import { RewardModelSettings } from '../../../src/environments/reward-model/environment.js';
 import { CONTEXT, metricsOf, said, stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden } from '../goldens.js';
 import { answer, startServer, type Handler } from '../loopback-server.js';

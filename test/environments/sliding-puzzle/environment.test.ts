@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
 import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
-import { createSlidingPuzzle } from '../../../src/environments/sliding-puzzle/environment.js';
+import { createSlidingPuzzle } from '../../../src/environments/sliding-puzzle/kind.js';
 import { Fault } from '../../../src/model/faults.js';
 import { stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { almostSolved, readGolden, readTrajectories } from './goldens.js';

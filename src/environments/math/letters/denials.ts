@@ -83,7 +83,6 @@ export const isDeniedBehind = (behind: string): boolean => WRONG.test(behind) ||
 const STRUCK =
   /~~[^~\n]{1,200}~~|<(s|del|strike)>[^<]{0,200}<\/\1>|\\(?:[bx]?cancel|sout|st)\{[^{}]{0,200}\}/giu;
 
-/** Without what is struck out. */
 export const withoutStruck = (text: string): string => text.replaceAll(STRUCK, ' ');
 
 /** Also at the beginning of a sentence. The letter itself is in upper case. */

@@ -48,7 +48,6 @@ const NAME = new RegExp(
   `^(?:\\.[ \\t]?(?:[A-Z]\\.(?![ \\t]${EPITHETS})|${EPITHETS})|[ \\t](?:cells?|lymphocytes?|major|minor|flat|sharp|chromosomes?|axis|vitamins?|battery|programming|language)(?!\\p{L}))`,
   'u',
 );
-/** Between several letters. */
 export const JOINED =
   ',|\\/|&|;|、|或者?|和|与|及|到|至|または|から|と|や|또는|과|와|–|—|~|(?<![\\p{L}])(?:or|and|to|through|und|oder|bis|et|ou|à|y|o|e|hasta|atau|dan)(?![\\p{L}])|و|أو';
 /** `A to D`: the first one is no article. */
@@ -89,7 +88,6 @@ export function letterAfter(
   }
 }
 
-/** The letter exactly at a place. */
 export function letterAt(text: string, at: number): Read {
   const letter = upperCase(text[at] ?? '');
   if (letter === null) return null;

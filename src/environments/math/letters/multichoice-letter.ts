@@ -35,7 +35,6 @@ export function letterOf(ground_truth: string): string | null {
 /** How many places are looked at, from the end: a response that repeats a word endlessly answers nothing. */
 const MOST_PLACES = 1000;
 
-/** The last one that there is a letter for. */
 function last(places: readonly number[], readAt: (place: number) => Read): Read {
   for (const place of places.slice(-MOST_PLACES).reverse()) {
     const read = readAt(place);

@@ -2,10 +2,7 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { tableFromIPC } from '@uwdata/flechette';
 import { CorpusProblem, expectedColumn, textIn } from './problem.js';
 
-/**
- * A column of an Arrow file, as `datasets` saves it (the format of streams) or in the format of files. One batch of rows
- * is in memory.
- */
+/** A column of an Arrow file (format of streams or of files), with one batch of rows in memory. */
 export async function* arrowTexts(path: string, column: string): AsyncGenerator<string> {
   const file = await open(path);
   try {
@@ -30,17 +27,12 @@ export async function* arrowTexts(path: string, column: string): AsyncGenerator<
   }
 }
 
-interface Message {
-  type: number;
-  /** All of it, as it is in the file. */
-  bytes: Uint8Array;
-}
-
 const RECORD_BATCH = 3;
 const FILE_FORMAT = Buffer.from('ARROW1\0\0');
 const CONTINUES = 0xffffffff;
 
-async function* messagesOf(file: FileHandle): AsyncGenerator<Message> {
+/** Each message's type, and all its bytes as they are in the file. */
+async function* messagesOf(file: FileHandle) {
   let position = (await readAt(file, { position: 0, size: 8 })).equals(FILE_FORMAT) ? 8 : 0;
   for (;;) {
     const prefix = await readAt(file, { position, size: 8 });
@@ -73,13 +65,11 @@ function factsOf(head: Buffer): { type: number; body_bytes: number } {
   };
 }
 
-interface Range {
-  position: number;
-  size: number;
-}
-
 /** Fewer bytes at the end of the file. In a buffer of its own, because numbers in it are read at multiples of 8. */
-async function readAt(file: FileHandle, { position, size }: Range): Promise<Buffer> {
+async function readAt(
+  file: FileHandle,
+  { position, size }: { position: number; size: number },
+): Promise<Buffer> {
   const bytes = Buffer.allocUnsafeSlow(size);
   let done = 0;
   while (done < size) {
@@ -90,7 +80,7 @@ async function readAt(file: FileHandle, { position, size }: Range): Promise<Buff
   return bytes.subarray(0, done);
 }
 
-async function readWhole(file: FileHandle, range: Range): Promise<Buffer> {
+async function readWhole(file: FileHandle, range: Parameters<typeof readAt>[1]): Promise<Buffer> {
   const bytes = await readAt(file, range);
   if (bytes.length === range.size) return bytes;
   throw new Error('expected an Arrow file, got one that ends early');

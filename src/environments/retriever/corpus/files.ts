@@ -4,7 +4,6 @@ import { exists } from '../../../platform/files.js';
 import { preview } from '../../../model/problems.js';
 import { readText } from '../../../platform/utf8-text.js';
 
-/** The files of a corpus, in order. */
 export interface CorpusFiles {
   format: 'jsonl' | 'arrow' | 'parquet';
   files: string[];
@@ -20,10 +19,7 @@ const FORMATS = { '.jsonl': 'jsonl', '.arrow': 'arrow', '.parquet': 'parquet' } 
 const isFormat = (extension: string): extension is keyof typeof FORMATS =>
   Object.hasOwn(FORMATS, extension);
 
-/**
- * A file, or a folder of the package `datasets`: what `save_to_disk` writes of a dataset or of a dictionary of them, or
- * files whose names say their split, as a repository of the Hub has them.
- */
+/** A file, what `save_to_disk` of `datasets` writes, or files whose names say their split, as on the Hub. */
 export async function filesOf({ corpus, split }: Wanted): Promise<CorpusFiles> {
   const found = await stat(corpus);
   if (!found.isDirectory()) {
@@ -43,13 +39,11 @@ export async function filesOf({ corpus, split }: Wanted): Promise<CorpusFiles> {
 
 const STATE = 'state.json';
 
-interface State {
-  _data_files: { filename: string }[];
-  _split?: string | null;
-}
-
 async function savedDataset({ corpus, split }: Wanted): Promise<CorpusFiles> {
-  const state = JSON.parse(await readText(path.join(corpus, STATE))) as State;
+  const state = JSON.parse(await readText(path.join(corpus, STATE))) as {
+    _data_files: { filename: string }[];
+    _split?: string | null;
+  };
   chosen({ corpus, split, names: [state._split ?? 'train'] });
   const files = state._data_files.map(({ filename }) => path.join(corpus, filename));
   return { format: 'arrow', files };
@@ -101,12 +95,10 @@ function refuseLackingShards(files: readonly string[], split: string): void {
   );
 }
 
-/** As `datasets` leaves them out. */
 const isHidden = (name: string): boolean => name.startsWith('.') || name.startsWith('__');
 
 /** `train-00000-of-00041`, also behind the name of a dataset. */
 const SHARD = /(?:^|[-/])(\w[\w.]*)-\d{5}-of-\d{5}[^/]*$/;
-/** Names that say nothing. */
 const NO_SPLIT = new Set(['data', 'part']);
 const KEYWORDS: readonly [split: string, words: RegExp][] = [
   ['train', /(?<![a-z])(?:train|training)(?![a-z])/i],

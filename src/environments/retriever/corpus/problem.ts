@@ -1,6 +1,5 @@
 import { preview } from '../../../model/problems.js';
 
-/** What is wrong at a line or row of a corpus's file. */
 export class CorpusProblem extends Error {
   readonly at: string;
 
@@ -14,7 +13,6 @@ export class CorpusProblem extends Error {
 export const expectedColumn = (where: string, names: readonly string[]): string =>
   `${where}: expected a string, got a row with ${names.join(', ') || 'nothing'}`;
 
-/** A table's value as a text. */
 export function textIn(value: unknown, { column, row }: { column: string; row: number }): string {
   if (typeof value === 'string') return value;
   const got = value === undefined || value === null ? 'null' : preview(plain(value));

@@ -1,5 +1,5 @@
 import { shapeProblem } from '../../../platform/json/depth.js';
-import { isRecord } from '../../../platform/json/object.js';
+import { isRecord, jsonIn } from '../../../platform/json/object.js';
 import { membersOf } from '../../../platform/json/members.js';
 import { stringEnd } from '../../../platform/json/scan.js';
 import type { ToolCall } from '../message.js';
@@ -108,12 +108,7 @@ function objectEnd(text: string, start: number): number | 'malformed' | 'unfinis
 
 function calledIn(json: string): Called | null {
   if (shapeProblem(json) !== null) return null;
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    return null;
-  }
+  const value = jsonIn(json);
   if (!isRecord(value) || typeof value['name'] !== 'string' || value['name'] === '') return null;
   const given = membersOf(json)?.get('arguments');
   return given?.startsWith('{') === true ? { name: value['name'], arguments: given } : null;

@@ -58,15 +58,3 @@ export const saidIn = (text: string, { turn, ...parsers }: Reading & { turn: num
     tool_calls: calls.map((call, index) => ({ id: callId(turn, index), ...call })),
   };
 };
-
-/** What one reading of a growing text has beyond the one before it. */
-export const newsIn = (
-  before: Omit<ReadAnswer, 'malformed'>,
-  after: Omit<ReadAnswer, 'malformed'>,
-): Omit<ReadAnswer, 'malformed'> => ({
-  ...(after.reasoning !== undefined && {
-    reasoning: after.reasoning.slice(before.reasoning?.length ?? 0),
-  }),
-  content: after.content.slice(before.content.length),
-  calls: after.calls.slice(before.calls.length),
-});

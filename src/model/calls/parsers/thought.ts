@@ -10,10 +10,7 @@ export interface Thought {
   rest: string;
 }
 
-/**
- * Splits the text of an answer, which may still grow: then it contains only what no further text changes. `opened`: the
- * prompt ends inside the thoughts, as templates of some models have it.
- */
+/** Of a text that may grow only what no further text changes. `opened`: the prompt ends inside the thoughts. */
 export function splitThought(
   text: string,
   { opened, ended }: { opened: boolean; ended: boolean },
