@@ -8,8 +8,9 @@ import {
   newsEvents,
 } from '../../src/gateway/dialects/chat/chat-answer.js';
 import { contextFull, limitReached, openaiError } from '../../src/gateway/request/refusals.js';
-import { newsIn, readAnswer } from '../../src/model/calls/parsers/read-answer.js';
+import { readAnswer } from '../../src/model/calls/parsers/read-answer.js';
 import { author, foldOf, wholeCall } from '../fakes/journal-lines.js';
+import { newsIn } from './news-in.js';
 import { PARSERS } from './toy-template.js';
 
 const a = author('a');

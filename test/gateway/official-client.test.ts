@@ -13,7 +13,8 @@ import {
   newsEvents,
 } from '../../src/gateway/dialects/chat/chat-answer.js';
 import type { JournalCall } from '../../src/model/journal/calls.js';
-import { callId, newsIn, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
+import { callId, readAnswer, saidIn } from '../../src/model/calls/parsers/read-answer.js';
+import { newsIn } from './news-in.js';
 
 const PARSERS = { tool_parser: 'hermes', reasoning_parser: 'qwen3' } as const;
 const TURN = 3;

@@ -89,7 +89,7 @@ export function startGraderProcess(
   });
   const nextLine = async (ms: number, late: string): Promise<string> => {
     if (over !== null) throw new Error(over);
-    const read = await within(ms, lines.next()).catch((error: unknown) => {
+    const read = await within(ms, lines.next()).catch((error: unknown): typeof LATE => {
       end(`answered with a line that is no answer: ${describeError(error)}`);
       return LATE;
     });
