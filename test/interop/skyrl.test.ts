@@ -52,45 +52,30 @@ suite('a real SkyRL', {
   timeout: 1_800_000,
   tests: () => {
     let bed: TrlBed;
-    let data: string;
     before(async () => {
       bed = await startTrlBed('interop-skyrl', {
-        tick_s: 0.01,
+        tick_s: 0.1,
         executable: PYTHON,
         modules: PROGRAMS,
         env: ENVIRONMENT,
       });
-      data = path.join(bed.bed.directory, 'train.parquet');
-      const made = bed.python([
-        path.join(PROGRAMS, 'data.py'),
-        '--out',
-        data,
-        '--seed',
-        '1',
-        '--count',
-        '16',
-      ]);
-      assert.equal(await made.ended, 0, made.said.join('\n'));
     });
     after(() => bed.end());
 
-    const folder = (): string => path.join(bed.bed.directory, RUN);
-    const train = (): Program =>
-      bed.python([
-        path.join(PROGRAMS, 'train.py'),
-        '--folder',
-        folder(),
-        '--model',
-        bed.model,
-        '--data',
-        data,
-        '--run',
-        RUN,
-        '--steps',
-        String(STEPS),
-      ]);
-    const stepsOf = (): Step[] => {
-      const file = path.join(folder(), 'steps.jsonl');
+    const folder = (run: string): string => path.join(bed.bed.directory, run);
+    const dataOf = async (environment: string): Promise<string> => {
+      const data = path.join(bed.bed.directory, `${environment}.parquet`);
+      const given = ['--out', data, '--seed', '1', '--count', '16', '--environment', environment];
+      const made = bed.python([path.join(PROGRAMS, 'data.py'), ...given]);
+      assert.equal(await made.ended, 0, made.said.join('\n'));
+      return data;
+    };
+    const train = (data: string, run = RUN): Program => {
+      const given = ['--model', bed.model, '--data', data, '--run', run, '--steps', String(STEPS)];
+      return bed.python([path.join(PROGRAMS, 'train.py'), '--folder', folder(run), ...given]);
+    };
+    const stepsOf = (run = RUN): Step[] => {
+      const file = path.join(folder(run), 'steps.jsonl');
       if (!existsSync(file)) return [];
       const whole = readFileSync(file, 'utf8').split('\n').slice(0, -1);
       return whole.map((line) => JSON.parse(line) as Step);
@@ -105,7 +90,8 @@ suite('a real SkyRL', {
     });
 
     test('killed in a step, it gets the steps behind its checkpoint again, and each token is the journal’s', async () => {
-      const first = train();
+      const data = await dataOf('cipher');
+      const first = train(data);
       await eventually({ what: `the middle of step ${STEPS}`, timeout_ms: 900_000 }, () => {
         assert.equal(first.child.exitCode, null, first.said.join('\n'));
         return sampledIn(STEPS).length > PROMPTS * REPEATS;
@@ -120,7 +106,7 @@ suite('a real SkyRL', {
       // Before the first step, and behind each.
       assert.equal(new Set(bed.loads()).size, STEPS);
 
-      const again = train();
+      const again = train(data);
       assert.equal(await again.ended, 0, again.said.join('\n'));
       const steps = stepsOf();
       // SkyRL saves every second step.
@@ -165,6 +151,13 @@ suite('a real SkyRL', {
         loads: new Set(bed.loads()).size,
         furthest: steps.map((one) => one.furthest),
       });
+    });
+
+    test('ends with the fault of a rollout, and trains on nothing', async () => {
+      const { said, ended } = train(await dataOf('nowhere'), 'skyrl-2');
+      assert.equal(await ended, 1, said.join('\n'));
+      assert.match(said.join('\n'), /faults\.\w+: .*nowhere/);
+      assert.deepEqual(stepsOf('skyrl-2'), []);
     });
   },
 });

@@ -13,12 +13,8 @@ from ..sync import Client
 from ..trajectories import Trajectory
 
 
-def played(client: Client, samples: Sequence[Any], ids: Sequence[str], settings: Mapping[str, Any]) -> List[Row]:
-    """Raises the failure of the first that fails, and waits for no other."""
-    return _run(_play(client, samples, ids, settings))
-
-
-async def _play(client: Client, samples: Sequence[Any], ids: Sequence[str], settings: Mapping[str, Any]) -> List[Row]:
+async def play(client: Client, samples: Sequence[Any], ids: Sequence[str], settings: Mapping[str, Any]) -> List[Row]:
+    """Raises the failure of the first that fails, and waits for no other. For the loop of ``durable_rollouts``."""
     playing = [asyncio.ensure_future(client._aio.rollout(one, id, **settings)) for one, id in zip(samples, ids)]
     try:
         return list(await asyncio.gather(*playing))

@@ -15,11 +15,12 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--environment", default="cipher")
     args = parser.parse_args()
     rows = [
         {
             "prompt": one["message_log"],
-            "env_class": one["task_name"],
+            "env_class": args.environment,
             "reward_spec": {"method": "rule", "ground_truth": one["extra_env_info"]["answers"][0]},
             **one["extra_env_info"],
         }

@@ -79,8 +79,8 @@ class Entrypoint(unittest.TestCase):
 
     def test_settings_that_do_not_fit_are_refused_by_name_before_ray_and_engines_are_started(self):
         for given, why in (
-            ("trainer.placement.colocate_all=true", "trainer.placement.colocate_all: expected none: engines are those of temporal.yaml"),
-            ("trainer.fully_async.enabled=true", "trainer.fully_async.enabled: expected none"),
+            ("trainer.placement.colocate_all=true", "trainer.placement.colocate_all: expected false: engines are those of temporal.yaml"),
+            ("trainer.fully_async.enabled=true", "trainer.fully_async.enabled: expected false"),
             ("trainer.policy.model.lora.rank=8", "trainer.policy.model.lora.rank: expected 0"),
             ("generator.n_samples_per_prompt=1", "generator.n_samples_per_prompt: expected 2 or more, which grpo compares; got 1"),
             ("generator.sampling_params.top_p=0.5", "generator.sampling_params.top_p: expected 1"),
@@ -119,9 +119,9 @@ class Generator(unittest.TestCase):
     def test_a_prompt_that_a_step_asks_for_twice_is_sampled_twice(self):
         made = generator.DurableGenerator(Client([]), config(), None)
         with mock.patch.object(generator, "say_ended") as said:
-            ids = [made._ids(batch(phase, step)[0])[0] for phase, step in (("train", 4), ("train", 4), ("eval", 4), ("train", 5))]
-        self.assertEqual(ids, ["run-3:4.0:7-0", "run-3:4.1:7-0", "run-3:eval4.0:7-0", "run-3:5.0:7-0"])
-        self.assertEqual(said.call_count, 1)
+            ids = [made._ids(batch(phase, step)[0])[0] for phase, step in (("eval", 3), ("train", 4), ("train", 4), ("eval", 4), ("train", 5))]
+        self.assertEqual(ids, ["run-3:eval3.0:7-0", "run-3:4.0:7-0", "run-3:4.1:7-0", "run-3:eval4.0:7-0", "run-3:5.0:7-0"])
+        self.assertEqual([one.args[2] for one in said.call_args_list], [4])
         self.assertIs(generator.say_ended, replays.say_ended)
 
     def test_skyrls_tensors_have_the_tokens_masks_and_logprobs_of_to_arrays(self):

@@ -154,7 +154,8 @@ class Settings(unittest.TestCase):
             ("durable.settings", {"generation": {"top_p": 0.5}}, "durable.settings.generation.top_p: expected none: .*generator.sampling_params.top_p"),
             ("generator.sampling_params.top_p", 0.5, "generator.sampling_params.top_p: expected 1"),
             ("trainer.algorithm.temperature", 1.0, r"temperature: expected that of the rollouts \(generator.sampling_params.temperature\) = 0.9"),
-            *((name, True, f"{name}: expected none: ") for name in UNSET),
+            *((name, True, f"{name}: expected false: ") for name in UNSET),
+            ("generator.inference_engine.external_server_urls", ["http://a"], "generator.inference_engine.external_server_urls: expected none: engines are"),
         ):
             with self.subTest(name), self.assertRaisesRegex(ValueError, f"^{message}"):
                 check_settings(config(**{name: value}))

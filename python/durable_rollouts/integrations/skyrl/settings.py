@@ -41,7 +41,7 @@ def settings_of(cfg: Any, phase: str) -> Dict[str, Any]:
     template = {"chat_template_kwargs": dict(cfg.generator.chat_template_kwargs)} if cfg.generator.chat_template_kwargs else {}
     return {
         "max_rollout_turns": cfg.generator.max_turns,
-        "max_seq_len": (cfg.generator.max_input_length or 0) + sampling.max_generate_length,
+        "max_seq_len": cfg.generator.max_input_length + sampling.max_generate_length,
         **({"overlong": "mask"} if cfg.generator.apply_overlong_filtering else {}),
         **cfg.durable.settings,
         "generation": {**cfg.durable.settings.get("generation", {}), **said, **template},
@@ -70,7 +70,7 @@ def _expected(cfg: Any) -> Iterator[Tuple[str, str]]:
         yield "generator.n_samples_per_prompt", f"2 or more, which {kind} compares" if kind in GROUPED else "1 or more"
     for name, why in UNSET.items():
         if _at(cfg, name):
-            yield name, f"none: {why}"
+            yield name, f"{'false' if _at(cfg, name) is True else 'none'}: {why}"
 
 
 def _at(cfg: Any, name: str) -> Any:

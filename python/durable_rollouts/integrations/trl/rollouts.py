@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Proto
 from typing_extensions import Unpack
 
 from ...faults import InvalidBatchRequest
+from ...loop import run as _run
 from ...plain import compact, plain
 from ...requests import RolloutSettings
 from ...results import Row
@@ -21,7 +22,7 @@ from ...starting import check_id
 from ...sync import Client
 from ..replays import say_ended
 from ..sampling import check_sampling
-from ..singles import have_ended, played
+from ..singles import have_ended, play
 from .ranks import of_all_ranks, of_earlier_ranks
 from .rows import check, columns_of
 
@@ -119,7 +120,7 @@ class Rollouts:
         self.was_asked = True
         ids = self._ids(prompts, trainer)
         self._bring_weights(ids, trainer)
-        rows = played(self._client, [self._samples.of(prompt) for prompt in prompts], ids, self._settings)
+        rows = _run(play(self._client, [self._samples.of(prompt) for prompt in prompts], ids, self._settings))
         check(rows, temperature=trainer.args.temperature, own=self.weights)
         if trainer.model.training and trainer.state.is_world_process_zero:
             self._on_rows(rows, self._step)
