@@ -2,9 +2,9 @@ import path from 'node:path';
 import { filesBelow } from './fingerprint.mjs';
 
 const COMMON = ['src', 'viewer', 'dev', 'simulator', 'tools/temporal-cli', 'gym'];
-/** What is in `dist`, and what is in `.lab`. */
+/** What is in `dist`, and what is in `.lab`, whose programs use the tests' fakes. */
 export const PROGRAMS = [...COMMON, 'lab/demos'];
-export const LAB = [...COMMON, 'lab'];
+export const LAB = [...COMMON, 'lab', 'test'];
 const OF_NO_PROGRAM = /^(?:gym\/test|viewer\/page)\//;
 
 /** The files below some folders of the project, as paths below `root`. */
