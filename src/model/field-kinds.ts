@@ -11,3 +11,7 @@ export const Flag = z.boolean().default(false);
 /** One of these names, `usual` by default. */
 export const oneOf = <const T extends string>(names: readonly T[], usual: NoInfer<T>) =>
   z.enum(names).default(usual as z.core.util.NoUndefined<T>);
+
+/** A field that may be absent, and what it says. */
+export const maybe = <T extends z.ZodType>(kind: T, what: string) =>
+  kind.exactOptional().describe(what);

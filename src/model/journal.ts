@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maybe } from './field-kinds.js';
 import {
   AttemptSettings,
   GenerationSettings,
@@ -252,19 +253,14 @@ export const Shaping = z.object({
       low: z.boolean().describe('the prompt asks for little effort'),
       length: z.int().describe('tokens of the last call'),
       length_reward: z.number().exactOptional().describe('with `low`: reward of the length'),
-      reward: z
-        .number()
-        .exactOptional()
-        .describe('with `low`: the reward with that, before penalties'),
+      reward: maybe(z.number(), 'with `low`: the reward with that, before penalties'),
     })
     .exactOptional()
     .describe('with `effort_levels`'),
-  penalties: z
-    .record(z.string(), z.boolean())
-    .exactOptional()
-    .describe(
-      'with `reward_penalties`: by name, whether the answer has the mistake. One mistake makes the reward 0',
-    ),
+  penalties: maybe(
+    z.record(z.string(), z.boolean()),
+    'with `reward_penalties`: by name, whether the answer has the mistake. One mistake makes the reward 0',
+  ),
 });
 export type Shaping = z.infer<typeof Shaping>;
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names.js';
 import { Duration } from '../../model/durations.js';
+import { oneOf, orNull, Positive } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../../platform/size.js';
 import { Fault } from '../../model/faults.js';
@@ -8,11 +9,11 @@ import type { ExactEnvironment, ProgramRules } from '../environment.js';
 
 /** How the calls of programs are answered, whoever runs them. */
 
-const limit = (what: string) => z.int().positive().nullable().default(null).describe(what);
+const limit = (what: string) => orNull(Positive).describe(what);
 
 export const CALL_LIMITS = {
   calls: limit('calls of one rollout, beside the limit `max_rollout_turns`; null: that alone'),
-  parallel: z.int().positive().default(16).describe('calls of one rollout at once; others wait'),
+  parallel: Positive.default(16).describe('calls of one rollout at once; others wait'),
   sequences: limit('separate conversations of one rollout; null: any number'),
   sampled_tokens: limit('sampled tokens of one rollout; null: any number'),
   body: Size.default('8MiB').describe('size limit of one request of a program'),
@@ -22,34 +23,24 @@ export const CALL_LIMITS = {
 export const CALL_FIELDS = {
   dialect_defaults: z
     .strictObject({
-      tool_parser: z
-        .enum(TOOL_PARSERS)
-        .default('hermes')
-        .describe('form of tool calls in an answer; `none`: they stay text'),
-      reasoning_parser: z
-        .enum(REASONING_PARSERS)
-        .nullable()
-        .default(null)
-        .describe('form of thoughts in an answer; null or `none`: they stay text'),
+      tool_parser: oneOf(TOOL_PARSERS, 'hermes').describe(
+        'form of tool calls in an answer; `none`: they stay text',
+      ),
+      reasoning_parser: orNull(z.enum(REASONING_PARSERS)).describe(
+        'form of thoughts in an answer; null or `none`: they stay text',
+      ),
     })
     .prefault({})
     .describe('how the gateway reads answers of the policy'),
-  history: z
-    .enum(['append', 'template'])
-    .default('append')
-    .describe(
-      '`append`: a conversation goes on from the sampled ids. `template`: each request is rendered whole, and begins a new sequence if its ids differ',
-    ),
-  restart: z
-    .enum(['replay', 'fresh'])
-    .default('replay')
-    .describe(
-      '`replay`: a program that begins again gets its answers from the journal, as long as it asks the same. `fresh`: all answers are sampled anew',
-    ),
-  structured: z
-    .enum(['refuse', 'allow'])
-    .default('refuse')
-    .describe('whether programs may ask for JSON (`response_format`)'),
+  history: oneOf(['append', 'template'], 'append').describe(
+    '`append`: a conversation goes on from the sampled ids. `template`: each request is rendered whole, and begins a new sequence if its ids differ',
+  ),
+  restart: oneOf(['replay', 'fresh'], 'replay').describe(
+    '`replay`: a program that begins again gets its answers from the journal, as long as it asks the same. `fresh`: all answers are sampled anew',
+  ),
+  structured: oneOf(['refuse', 'allow'], 'refuse').describe(
+    'whether programs may ask for JSON (`response_format`)',
+  ),
 };
 
 type Read<Fields> = { [K in keyof Fields]: z.output<Fields[K]> };

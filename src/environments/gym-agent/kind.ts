@@ -8,39 +8,32 @@ import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
+import { oneOf, orNull, Word } from '../../model/field-kinds.js';
 import { ShapingFields } from '../../model/agent/shaping.js';
 import { BaseUrl } from '../../model/base-url.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
-const Tags = z.array(z.string().min(1)).default([]);
+const Tags = z.array(Word).default([]);
 
 export const GymAgentSettings = z
   .strictObject({
     kind: z.literal('gym_agent').describe('agent servers of NeMo Gym, which play whole rollouts'),
-    head_server: BaseUrl.nullable()
-      .default(null)
-      .describe(
-        "URL of NeMo Gym's head server, which knows the agents that `agents` does not name; null: there are no others",
-      ),
+    head_server: orNull(BaseUrl).describe(
+      "URL of NeMo Gym's head server, which knows the agents that `agents` does not name; null: there are no others",
+    ),
     agents: z
       .record(z.string(), BaseUrl)
       .default({})
       .describe('base URL of each agent server, by its name'),
-    model_server: z
-      .enum(['gateway', 'own'])
-      .default('gateway')
-      .describe(
-        "model server of the agents. `gateway`: the worker's gateway, with this policy. `own`: one of NeMo Gym; rows then have no tokens",
-      ),
+    model_server: oneOf(['gateway', 'own'], 'gateway').describe(
+      "model server of the agents. `gateway`: the worker's gateway, with this policy. `own`: one of NeMo Gym; rows then have no tokens",
+    ),
     timeout: Duration.default('4h').describe(
       'for one run, from connecting to the last byte of the answer, unless the sample has its own',
     ),
-    sampling: z
-      .enum(['row', 'request'])
-      .default('row')
-      .describe(
-        "where `temperature`, `top_p` and `max_output_tokens` come from. `row`: the row itself. `request`: the batch's `generation`, as in NeMo RL",
-      ),
+    sampling: oneOf(['row', 'request'], 'row').describe(
+      "where `temperature`, `top_p` and `max_output_tokens` come from. `row`: the row itself. `request`: the batch's `generation`, as in NeMo RL",
+    ),
     ...ShapingFields,
     should_mask_flagged_samples: z
       .boolean()

@@ -1,6 +1,7 @@
 import { STEP_QUEUE } from '../step-queue.js';
 import { BaseUrl } from '../../model/base-url.js';
 import { Duration } from '../../model/durations.js';
+import { Positive } from '../../model/field-kinds.js';
 import { z } from 'zod';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
@@ -37,11 +38,7 @@ export const GymnasiumSettings = z.strictObject({
     'for one call, from connecting to the last byte of the answer',
   ),
   max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer'),
-  max_steps: z
-    .int()
-    .positive()
-    .default(10)
-    .describe('steps of one rollout; the last of them truncates it'),
+  max_steps: Positive.default(10).describe('steps of one rollout; the last of them truncates it'),
   ...STEP_QUEUE,
 });
 export type GymnasiumSettings = z.infer<typeof GymnasiumSettings>;

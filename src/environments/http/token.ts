@@ -1,15 +1,12 @@
-import { z } from 'zod';
+import { orNull, Word } from '../../model/field-kinds.js';
 import { readSecret } from '../../platform/secrets.js';
 import type { EnvironmentContext } from '../environment-context.js';
 
 /** A setting of every kind behind HTTP whose server may ask who speaks. Settings name secrets and never contain them. */
 export const TOKEN = {
-  token_env: z
-    .string()
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('the environment variable that holds the bearer token of requests'),
+  token_env: orNull(Word).describe(
+    'the environment variable that holds the bearer token of requests',
+  ),
 };
 
 export interface Token {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Flag } from '../../model/field-kinds.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 const Verifier = z.enum([
@@ -15,10 +16,7 @@ export type VerifierName = z.infer<typeof Verifier>;
 export const MathSettings = z.strictObject({
   kind: z.literal('math').describe("compares the answer with the sample's `ground_truth`"),
   verifier: Verifier.default('hf_math_verify').describe('the grader that compares answers'),
-  return_extracted_answer: z
-    .boolean()
-    .default(false)
-    .describe('adds the compared answer to rows (`extracted_answer`)'),
+  return_extracted_answer: Flag.describe('adds the compared answer to rows (`extracted_answer`)'),
   ...STEP_QUEUE,
 });
 export type MathSettings = z.infer<typeof MathSettings>;

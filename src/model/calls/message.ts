@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maybe } from '../field-kinds.js';
 
 /** A conversation of an agent with the policy, whatever dialect it came in. */
 
@@ -12,16 +13,10 @@ export type ToolCall = z.infer<typeof ToolCall>;
 export const CallMessage = z.object({
   role: z.string(),
   content: z.string(),
-  reasoning: z
-    .string()
-    .exactOptional()
-    .describe("of an agent: the policy's thoughts, as the agent got them"),
-  tool_calls: z
-    .array(ToolCall)
-    .exactOptional()
-    .describe('of an agent: the tools that the policy calls'),
-  tool_call_id: z.string().exactOptional().describe("of a tool's result: id of the call"),
-  is_error: z.literal(true).exactOptional().describe("of a tool's result: the tool failed"),
+  reasoning: maybe(z.string(), "of an agent: the policy's thoughts, as the agent got them"),
+  tool_calls: maybe(z.array(ToolCall), 'of an agent: the tools that the policy calls'),
+  tool_call_id: maybe(z.string(), "of a tool's result: id of the call"),
+  is_error: maybe(z.literal(true), "of a tool's result: the tool failed"),
 });
 export type CallMessage = z.infer<typeof CallMessage>;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maybe } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 
 /** How many of a batch's rollouts ended how. The last five add up to the first. */
@@ -61,12 +62,10 @@ export const BatchResult = z.strictObject({
     .exactOptional()
     .describe('in metrics.json on S3 alone: what its results consist of'),
   metadata: foreignObject().describe("the request's"),
-  notes: z
-    .array(z.string())
-    .exactOptional()
-    .describe(
-      'what is true of all its valid rollouts and rarely meant, in words: truncated, reward 0, one text',
-    ),
+  notes: maybe(
+    z.array(z.string()),
+    'what is true of all its valid rollouts and rarely meant, in words: truncated, reward 0, one text',
+  ),
 });
 export type BatchResult = z.infer<typeof BatchResult>;
 
@@ -78,11 +77,9 @@ export const StepResult = BatchResult.extend({
     .nullable()
     .describe('the version of the weights that train on it; null: none was ever given or served'),
   final: z.boolean().describe("the stream's epochs are used up; this step may be short"),
-  notes: z
-    .array(z.string())
-    .exactOptional()
-    .describe(
-      'what the trainer should know of it, in words: groups that faster versions overtook, what is true of all its rollouts',
-    ),
+  notes: maybe(
+    z.array(z.string()),
+    'what the trainer should know of it, in words: groups that faster versions overtook, what is true of all its rollouts',
+  ),
 });
 export type StepResult = z.infer<typeof StepResult>;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maybe } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Shaping } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
@@ -52,14 +53,8 @@ export const Row = z.looseObject({
   repeat: z
     .int()
     .describe('place in the group, from 0. Replacements are numbered from `num_repeats` on'),
-  replaces: z
-    .int()
-    .exactOptional()
-    .describe('of a replacement: the repeat of this row that failed'),
-  semantics: z
-    .string()
-    .exactOptional()
-    .describe("the request's `semantics`, where they are not `standard`"),
+  replaces: maybe(z.int(), 'of a replacement: the repeat of this row that failed'),
+  semantics: maybe(z.string(), "the request's `semantics`, where they are not `standard`"),
   message_log: z
     .array(RowMessage)
     .describe(
@@ -124,73 +119,51 @@ export const Row = z.looseObject({
       'distribution of all its logprobs. `unknown` also if replicas differ; null: it has none',
     ),
   timing: Timing.describe('seconds'),
-  extracted_answer: z
-    .string()
-    .exactOptional()
-    .describe("the last answer that the environment extracted from the policy's text"),
-  agent_result: z.unknown().exactOptional().describe('of an agent of NeMo Gym: its last answer'),
-  untokenized: z
-    .string()
-    .exactOptional()
-    .describe('of an agent of NeMo Gym, without tokens: why `message_log` is empty'),
-  reward_shaping: Shaping.exactOptional().describe(
+  extracted_answer: maybe(
+    z.string(),
+    "the last answer that the environment extracted from the policy's text",
+  ),
+  agent_result: maybe(z.unknown(), 'of an agent of NeMo Gym: its last answer'),
+  untokenized: maybe(
+    z.string(),
+    'of an agent of NeMo Gym, without tokens: why `message_log` is empty',
+  ),
+  reward_shaping: maybe(
+    Shaping,
     'with `effort_levels` or `reward_penalties` of kind `gym_agent`: how they changed the reward',
   ),
-  sequences: z
-    .array(RowSequence)
-    .exactOptional()
-    .describe(
-      "of an agent: its sequences beside the main one, which is the row's `message_log`. Each sampled token is in exactly one",
-    ),
-  calls: z.int().exactOptional().describe('of an agent: how many calls it made'),
-  lives: z.int().exactOptional().describe('of an agent: how often it was started'),
-  unanswered: z
-    .int()
-    .exactOptional()
-    .describe('of an agent: calls whose answer it never got whole'),
-  malformed_calls: z
-    .int()
-    .exactOptional()
-    .describe('of an agent: tool calls that do not parse, and stayed text'),
-  structured_calls: z
-    .int()
-    .exactOptional()
-    .describe(
-      'of an agent: calls with a structure that it asked for (`response_format`); absent: none',
-    ),
-  resampled: z
-    .int()
-    .exactOptional()
-    .describe('of an agent: calls that asked for another answer to the same'),
-  program_end: ProgramEnd.exactOptional().describe(
+  sequences: maybe(
+    z.array(RowSequence),
+    "of an agent: its sequences beside the main one, which is the row's `message_log`. Each sampled token is in exactly one",
+  ),
+  calls: maybe(z.int(), 'of an agent: how many calls it made'),
+  lives: maybe(z.int(), 'of an agent: how often it was started'),
+  unanswered: maybe(z.int(), 'of an agent: calls whose answer it never got whole'),
+  malformed_calls: maybe(z.int(), 'of an agent: tool calls that do not parse, and stayed text'),
+  structured_calls: maybe(
+    z.int(),
+    'of an agent: calls with a structure that it asked for (`response_format`); absent: none',
+  ),
+  resampled: maybe(z.int(), 'of an agent: calls that asked for another answer to the same'),
+  program_end: maybe(
+    ProgramEnd,
     'of an agent: how its program ended the last time, and what it left',
   ),
-  all_tokens: AllTokens.exactOptional().describe(
+  all_tokens: maybe(
+    AllTokens,
     'of an agent: tokens of all its sequences. The other counts of a row are those of the main one',
   ),
   over_span: overSpan,
-  forked_from: z
-    .string()
-    .exactOptional()
-    .describe('of a fork: the rollout that it continues, by its `rollout_id`'),
-  forked_at: z
-    .string()
-    .exactOptional()
-    .describe('of a fork: where it leaves that rollout, `turn:N` or `token:N`'),
-  failure: Failure.exactOptional().describe('in failures.jsonl: why the rollout failed'),
-  sample_row: z
-    .int()
-    .exactOptional()
-    .describe("in a stream: place of the group's sample in the input"),
-  epoch: z.int().exactOptional().describe('in a stream: how often all samples were played before'),
-  step: z.int().exactOptional().describe('in a stream: the step that delivers it'),
-  token_lag: z
-    .int()
-    .nullable()
-    .exactOptional()
-    .describe(
-      'in a stream: how many versions its oldest token is behind the weights that train on it; null: unknown',
-    ),
+  forked_from: maybe(z.string(), 'of a fork: the rollout that it continues, by its `rollout_id`'),
+  forked_at: maybe(z.string(), 'of a fork: where it leaves that rollout, `turn:N` or `token:N`'),
+  failure: maybe(Failure, 'in failures.jsonl: why the rollout failed'),
+  sample_row: maybe(z.int(), "in a stream: place of the group's sample in the input"),
+  epoch: maybe(z.int(), 'in a stream: how often all samples were played before'),
+  step: maybe(z.int(), 'in a stream: the step that delivers it'),
+  token_lag: maybe(
+    z.int().nullable(),
+    'in a stream: how many versions its oldest token is behind the weights that train on it; null: unknown',
+  ),
   masked: masked,
 });
 export type Row = z.infer<typeof Row>;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maybe } from '../field-kinds.js';
 import { CallMessage, CAUSES } from '../calls/message.js';
 import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
@@ -38,10 +39,7 @@ const REQUEST = {
   turn: z.int().describe('turn, from 0; of an agent, the number of the call'),
   replica: z.string().describe('base URL of the replica'),
   request_id: z.string().describe("id of the request, as in the engine's log"),
-  inherited: z
-    .literal(true)
-    .exactOptional()
-    .describe('of a fork: the rollout that it continues has sampled them'),
+  inherited: maybe(z.literal(true), 'of a fork: the rollout that it continues has sampled them'),
 };
 
 export const RowMessage = z.strictObject({
@@ -58,36 +56,26 @@ export const RowMessage = z.strictObject({
     .describe(
       'logprob of each id of a sampled message. Observations have none. Prompt messages may have some from the sample: do not train on them',
     ),
-  prompt_logprobs: z
-    .array(z.number().nullable())
-    .exactOptional()
-    .describe(
-      "with `prompt_logprobs`, in messages of the prompt: the model's logprob of each id when the rollout began; null for the very first id",
-    ),
-  generation_top_logprobs: z
-    .array(z.array(z.tuple([TokenId, z.number()])))
-    .exactOptional()
-    .describe(
-      'with `top_logprobs`: for each sampled token its likeliest `[id, logprob]`, the likeliest first',
-    ),
-  pictures: z
-    .array(PlacedPicture)
-    .exactOptional()
-    .describe(
-      'runs of ids that the engine made of pictures, in their order. A picture that `max_seq_len` cuts has none',
-    ),
-  sampled: z
-    .literal(true)
-    .exactOptional()
-    .describe(
-      'the policy sampled this message. It replaces logprobs with `include_logprobs: false`',
-    ),
-  partial: z
-    .literal(true)
-    .exactOptional()
-    .describe(
-      'in failures.jsonl, in the last message: no environment has answered it. Of an agent: the answer was never finished',
-    ),
+  prompt_logprobs: maybe(
+    z.array(z.number().nullable()),
+    "with `prompt_logprobs`, in messages of the prompt: the model's logprob of each id when the rollout began; null for the very first id",
+  ),
+  generation_top_logprobs: maybe(
+    z.array(z.array(z.tuple([TokenId, z.number()]))),
+    'with `top_logprobs`: for each sampled token its likeliest `[id, logprob]`, the likeliest first',
+  ),
+  pictures: maybe(
+    z.array(PlacedPicture),
+    'runs of ids that the engine made of pictures, in their order. A picture that `max_seq_len` cuts has none',
+  ),
+  sampled: maybe(
+    z.literal(true),
+    'the policy sampled this message. It replaces logprobs with `include_logprobs: false`',
+  ),
+  partial: maybe(
+    z.literal(true),
+    'in failures.jsonl, in the last message: no environment has answered it. Of an agent: the answer was never finished',
+  ),
   ...CallMessage.pick({ reasoning: true, tool_calls: true, tool_call_id: true, is_error: true })
     .shape,
 });
@@ -151,12 +139,10 @@ export const RowSequence = z.strictObject({
       "why the sequence begins. `separate`: another system message, or other tools. `edited`, `shortened`: the agent changed the conversation. `resampled`: it asked the same again. `diverged`: an agent that was started again asked something new. `template`: the chat template renders earlier messages otherwise. `first`: it is the rollout's first",
     ),
   train: z.boolean().describe('whether the sequence trains'),
-  why: z
-    .enum(UNTRAINED)
-    .exactOptional()
-    .describe(
-      'why the sequence does not train. `abandoned`: the last life of the agent never asked for it. `unread`: the agent never got the whole answer. `resampled`: it went on from another answer to the same (`train_resampled`). `separate`: `train_separate` leaves it out',
-    ),
+  why: maybe(
+    z.enum(UNTRAINED),
+    'why the sequence does not train. `abandoned`: the last life of the agent never asked for it. `unread`: the agent never got the whole answer. `resampled`: it went on from another answer to the same (`train_resampled`). `separate`: `train_separate` leaves it out',
+  ),
   calls: z.array(z.int()).describe('the calls whose answers it has, by number'),
   message_log: z.array(RowMessage).describe('messages after these ids'),
   assistant_tokens: z.int().describe('tokens that the policy sampled in it'),

@@ -74,19 +74,41 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     if (launch.folder !== null) group = begun.ready;
     const { levels, folder, mounts } = launch;
     const end = (): void => void close();
+    /** Without a question the interpreter rests, and excess ends it. */
     let tell: (excess: Excess) => void = end;
-    watch = options.watcher.watch(
-      { root, group, levels, folder, mounts, limits, disk_bound: limits.disk },
-      (excess) => {
-        tell(excess);
-      },
-    );
-    await watch.rest();
-    const listen: RunningInterpreter['listen'] = (listener) => {
-      tell = listener ?? end;
+    const tree = { root, group, levels, folder, mounts, limits, disk_bound: limits.disk };
+    const watched = (watch = options.watcher.watch(tree, (excess) => {
+      tell(excess);
+    }));
+    await watched.rest();
+    const run: Interpreter['run'] = async (blocks, { signal, timeout_ms }) => {
+      signal.throwIfAborted();
+      watched.run();
+      const id = randomUUID();
+      child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
+      const found: Excess[] = [];
+      const excessive = new Promise<Excess>((resolve) => {
+        tell = (excess) => {
+          found.push(excess);
+          resolve(excess);
+        };
+      });
+      const first = orAborted(Promise.race([replyTo(id, replies), excessive]), signal);
+      const timely = await within(timeout_ms, first).catch(() => 'ended' as const);
+      const answer = timely === LATE ? 'timeout' : timely;
+      // It is stopped between two questions.
+      signalGroup(group, 'SIGSTOP');
+      const rested = typeof answer === 'string' ? answer : await watched.rest();
+      tell = end;
+      const excess = found[0] ?? rested;
+      if (typeof answer !== 'string' && excess === null && !signal.aborted)
+        return { outcomes: bounded(answer, { blocks, limits }) };
+      await close();
+      signal.throwIfAborted();
+      return { killed: excess ?? 'ended' };
     };
     return {
-      run: createRun({ child, replies, close, group, watch, listen }, options),
+      run,
       close,
       get alive() {
         return alive;
@@ -96,49 +118,6 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     await close();
     throw error;
   }
-}
-
-interface RunningInterpreter {
-  child: ChildProcessWithoutNullStreams;
-  replies: LineReader;
-  close: () => Promise<void>;
-  /** The process group that code is in: it is stopped between two questions. */
-  group: number;
-  watch: Watch;
-  /** Called with any excess from now on; null: the interpreter rests, and excess ends it. */
-  listen: (tell: ((excess: Excess) => void) | null) => void;
-}
-
-function createRun(
-  { child, replies, close, group, watch, listen }: RunningInterpreter,
-  { limits }: StartOptions,
-): Interpreter['run'] {
-  return async (blocks, { signal, timeout_ms }) => {
-    signal.throwIfAborted();
-    watch.run();
-    const id = randomUUID();
-    child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
-    const found: Excess[] = [];
-    const excessive = new Promise<Excess>((resolve) => {
-      listen((excess) => {
-        found.push(excess);
-        resolve(excess);
-      });
-    });
-    const first = orAborted(Promise.race([replyTo(id, replies), excessive]), signal);
-    const timely = await within(timeout_ms, first).catch(() => 'ended' as const);
-    const answer = timely === LATE ? 'timeout' : timely;
-    signalGroup(group, 'SIGSTOP');
-    const rested = typeof answer === 'string' ? answer : await watch.rest();
-    listen(null);
-    const excess = found[0] ?? rested;
-    if (typeof answer !== 'string' && excess === null && !signal.aborted) {
-      return { outcomes: bounded(answer, { blocks, limits }) };
-    }
-    await close();
-    signal.throwIfAborted();
-    return { killed: excess ?? 'ended' };
-  };
 }
 
 /** Sends the program and waits until it is confined; null: it will not be. */
