@@ -7,7 +7,8 @@ import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import { observationFormatOf } from '../../src/model/batch-request.js';
 import { textOf } from '../../src/model/content.js';
-import type { LogMessage, Message } from '../../src/model/sample.js';
+import type { LogMessage } from '../../src/model/results/row-parts.js';
+import type { Message } from '../../src/model/sample.js';
 import { seedOf } from '../../src/model/turn/seeds.js';
 import { idsAfterGeneration } from '../../src/model/turn/turn-end.js';
 

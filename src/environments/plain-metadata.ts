@@ -14,7 +14,11 @@ import { rejected } from './rejections.js';
 
 /** An environment whose code is JavaScript: a number that it cannot hold is refused, what it returns unchanged stays. */
 export function withPlainMetadata(environment: Environment, name: string): ExactEnvironment {
-  const read = (metadata: ForeignObject): Metadata => plainMetadata(metadata, name);
+  const read = (metadata: ForeignObject): Metadata => {
+    const problems = numberProblem(metadata);
+    if (problems === null) return plainOf(metadata);
+    throw rejected({ subject: `metadata for environment ${name}`, problems });
+  };
   return {
     ...environment,
     async step({ message_log, metadata }, context) {
@@ -48,12 +52,6 @@ export function withPlainMetadata(environment: Environment, name: string): Exact
         (await environment.askAboutSample?.(plainOf(metadata), signal)) ?? [],
     }),
   };
-}
-
-function plainMetadata(metadata: ForeignObject, name: string): Metadata {
-  const problems = numberProblem(metadata);
-  if (problems !== null) throw rejected({ subject: `metadata for environment ${name}`, problems });
-  return plainOf(metadata);
 }
 
 function numberProblem(metadata: ForeignObject): Problem[] | null {

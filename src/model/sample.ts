@@ -6,7 +6,6 @@ import { nullIsAbsent } from './absent.js';
 import { Content } from './content.js';
 import { foreignObject } from './foreign-object.js';
 import { Float32 } from './logprob.js';
-import type { PlacedPicture } from './pictures.js';
 import { listOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
 import { IN_SAMPLES } from './workflow-safe/foreign.js';
@@ -27,21 +26,6 @@ export const Message = nullIsAbsent(
   }),
 );
 export type Message = z.infer<typeof Message>;
-
-/** A message of a rollout's log: its ids are always there; logprobs, or the mark, only on what the policy sampled. */
-export interface LogMessage {
-  role: string;
-  content: Content;
-  token_ids: number[];
-  generation_logprobs?: number[] | undefined;
-  /** The logprobs of a prompt, if they were requested; the first token has none. */
-  prompt_logprobs?: (number | null)[];
-  /** The policy sampled it, and no logprobs were asked for. */
-  sampled?: true;
-  /** The likeliest `[id, logprob]` pairs at each sampled token, the likeliest first. Requested by `top_logprobs`. */
-  generation_top_logprobs?: [number, number][][];
-  pictures?: PlacedPicture[];
-}
 
 /** Columns that rows add. A sample with such a column is refused, because its row would overwrite it. */
 export const ROW_COLUMNS = [

@@ -7,7 +7,7 @@ import { lastResult } from '../../src/model/journal/lives.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { isProgram } from '../../src/model/journal/trajectory.js';
 import { unshelved } from '../../src/trajectories/shelf.js';
-import type { LogMessage } from '../../src/model/sample.js';
+import type { LogMessage } from '../../src/model/results/row-parts.js';
 import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { RolloutDocument, RolloutEntry } from '../documents.js';

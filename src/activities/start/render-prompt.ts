@@ -1,6 +1,7 @@
 import type { GenerationSettings } from '../../model/batch-request.js';
 import { textOf } from '../../model/content.js';
-import type { LogMessage, Message } from '../../model/sample.js';
+import type { LogMessage } from '../../model/results/row-parts.js';
+import type { Message } from '../../model/sample.js';
 import { commonPrefix } from '../../model/turn/chat-turn.js';
 import { isTemplateRefusal } from '../../model/turn/template-check.js';
 import type { GenerationService, Rendering } from '../../generation/generation-service.js';

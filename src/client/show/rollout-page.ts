@@ -1,5 +1,5 @@
 import { indentedJson } from '../../platform/json/indented.js';
-import type { LogMessage } from '../../model/sample.js';
+import type { LogMessage } from '../../model/results/row-parts.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
 import { openAnswer } from '../../model/journal/open-answers.js';

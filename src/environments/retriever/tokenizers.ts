@@ -12,12 +12,29 @@ export const tokenizeAlphanumeric: Tokenize = (text) =>
 export function createWordpiece(vocabulary: ReadonlySet<string>): Tokenize {
   let longest = 0;
   for (const piece of vocabulary) longest = Math.max(longest, piece.length);
-  const pieces = { vocabulary, longest };
+  const piecesOf = (word: string): string[] => {
+    const characters = Array.from(word);
+    if (characters.length > LONGEST_WORD) return [UNKNOWN];
+    const pieces: string[] = [];
+    for (let start = 0; start < characters.length;) {
+      const prefix = start === 0 ? '' : '##';
+      let end = Math.min(characters.length, start + longest);
+      let piece = prefix + characters.slice(start, end).join('');
+      while (end > start && !vocabulary.has(piece)) {
+        end -= 1;
+        piece = prefix + characters.slice(start, end).join('');
+      }
+      if (end === start) return [UNKNOWN];
+      pieces.push(piece);
+      start = end;
+    }
+    return pieces;
+  };
   return (text) =>
     text.split(SPECIAL).flatMap((part, i) => {
       // A split with one group returns the group's matches as every other part.
       if (i % 2 === 1 && vocabulary.has(part)) return [part];
-      return wordsOf(part).flatMap((word) => piecesOf(word, pieces));
+      return wordsOf(part).flatMap(piecesOf);
     });
 }
 
@@ -49,28 +66,4 @@ function wordsOf(text: string): string[] {
       .split(SPACES)
       .filter((word) => word !== '')
   );
-}
-
-interface Pieces {
-  vocabulary: ReadonlySet<string>;
-  longest: number;
-}
-
-function piecesOf(word: string, { vocabulary, longest }: Pieces): string[] {
-  const characters = Array.from(word);
-  if (characters.length > LONGEST_WORD) return [UNKNOWN];
-  const pieces: string[] = [];
-  for (let start = 0; start < characters.length;) {
-    const prefix = start === 0 ? '' : '##';
-    let end = Math.min(characters.length, start + longest);
-    let piece = prefix + characters.slice(start, end).join('');
-    while (end > start && !vocabulary.has(piece)) {
-      end -= 1;
-      piece = prefix + characters.slice(start, end).join('');
-    }
-    if (end === start) return [UNKNOWN];
-    pieces.push(piece);
-    start = end;
-  }
-  return pieces;
 }

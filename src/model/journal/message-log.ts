@@ -1,5 +1,5 @@
 import type { LineOf } from '../journal.js';
-import type { LogMessage } from '../sample.js';
+import type { LogMessage } from '../results/row-parts.js';
 import { turnsOf } from './calls.js';
 import type { Sampled } from './open-answers.js';
 import type { Trajectory } from './trajectory.js';

@@ -79,6 +79,8 @@ export const RowMessage = z.strictObject({
   ...CallMessage.pick({ reasoning: true, tool_calls: true, tool_call_id: true, is_error: true })
     .shape,
 });
+/** Its ids are always there; logprobs, or the mark, only on what the policy sampled. */
+export type LogMessage = z.infer<typeof RowMessage>;
 
 /** Sums over whole turns, in seconds; `wall_s` alone spans the rollout. */
 export const Timing = z.object({
