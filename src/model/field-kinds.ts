@@ -15,3 +15,6 @@ export const oneOf = <const T extends string>(names: readonly T[], usual: NoInfe
 /** A field that may be absent, and what it says. */
 export const maybe = <T extends z.ZodType>(kind: T, what: string) =>
   kind.exactOptional().describe(what);
+
+export const count = (what: string) => z.int().describe(what);
+export const text = (what: string) => z.string().describe(what);

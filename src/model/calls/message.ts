@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { maybe } from '../field-kinds.js';
+import { maybe, text } from '../field-kinds.js';
 
 /** A conversation of an agent with the policy, whatever dialect it came in. */
 
 export const ToolCall = z.object({
-  id: z.string().describe('id of the call, as the agent got it'),
-  name: z.string().describe("the tool's name"),
-  arguments: z.string().describe('arguments as the policy wrote them, as JSON'),
+  id: text('id of the call, as the agent got it'),
+  name: text("the tool's name"),
+  arguments: text('arguments as the policy wrote them, as JSON'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { count, text } from '../field-kinds.js';
 import type { Limits } from '../workflow-safe/limits.js';
 import {
   PHASES,
@@ -10,14 +11,13 @@ import { Holder } from '../policy/orders.js';
 
 /** What workflows answer to queries and updates: `docs/schemas/answers.json`, of which Python's types are made. */
 
-const count = (what: string) => z.int().describe(what);
 const texts = (what: string) => z.array(z.string()).exactOptional().describe(what);
 const by_url = 'by URL: its state, and what it lacks';
 const time = (what: string) => z.number().describe(`${what}, in milliseconds since 1970`);
 
 const WaitingFor = z.strictObject({
-  service: z.string().describe('a URL, or who has to act'),
-  message: z.string().describe('the last answer, or why there is none'),
+  service: text('a URL, or who has to act'),
+  message: text('the last answer, or why there is none'),
   holds: z.literal(true).exactOptional().describe('time limits do not run meanwhile'),
   call: z.string().exactOptional().describe('who is asked, by name'),
   tries: count('how often').exactOptional(),
@@ -30,7 +30,7 @@ export const FailuresByType = z.record(
   z.string(),
   z.strictObject({
     rollouts: count('how many'),
-    message: z.string().describe('of the first one'),
+    message: text('of the first one'),
     example: z.string().exactOptional().describe('that rollout, for `temporal-rollout show`'),
   }),
 );
@@ -105,7 +105,7 @@ export const StreamProgress = z.strictObject({
     ),
   max_in_flight: count('rollouts'),
   ...claim,
-  why: z.string().describe('what the next step waits for, in words'),
+  why: text('what the next step waits for, in words'),
   waiting: WaitingFor.nullable().describe('what all of it waits for; null: nothing outside'),
   steps_dir: z
     .string()
@@ -118,7 +118,7 @@ const LimitsInForce = z.strictObject({
   max_rollout_turns: count('turns'),
   max_new_tokens: count('tokens of one turn'),
   max_seq_len: count('tokens of the whole log'),
-  rollout_timeout: z.string().describe("such as `1h`, from the rollout's start"),
+  rollout_timeout: text("such as `1h`, from the rollout's start"),
 }) satisfies z.ZodType<Limits>;
 
 const state = z
@@ -205,9 +205,7 @@ const RecordInView = z.strictObject({
     .record(
       z.string(),
       z.strictObject({
-        kind: z
-          .string()
-          .describe('`checkpoint`: files; `lora`: an adapter; `transfer`: only a trainer has them'),
+        kind: text('`checkpoint`: files; `lora`: an adapter; `transfer`: only a trainer has them'),
         path: z.string().exactOptional().describe('of files'),
         base: count('of an adapter: the version of the weights that it is for').exactOptional(),
       }),
@@ -216,7 +214,7 @@ const RecordInView = z.strictObject({
   replicas: z.record(z.string(), ReplicaInView).describe(by_url),
   ticket: z
     .strictObject({
-      nonce: z.string().describe('of its ticket'),
+      nonce: text('of its ticket'),
       version: count('that the weights get'),
       holder: Holder.describe('who sends them'),
       paused_until: time('the end of the pause, at most'),
@@ -228,7 +226,7 @@ const RecordInView = z.strictObject({
     .describe('of the transfer that is open; absent or null: none is'),
   sleep: z
     .strictObject({
-      nonce: z.string().describe('of the update'),
+      nonce: text('of the update'),
       holder: Holder.describe('who needs their memory'),
       level,
       until: time('they are woken then'),
@@ -239,8 +237,8 @@ const RecordInView = z.strictObject({
   may_delete: texts('paths of adapters that no engine needs any more'),
   hold: z
     .strictObject({
-      name: z.string().describe('of the training'),
-      incarnation: z.string().describe('of its process'),
+      name: text('of the training'),
+      incarnation: text('of its process'),
       since: time('when this name began'),
       at: time('its last update'),
       took_from: z
@@ -279,7 +277,7 @@ export type PublishSummary = z.infer<typeof PublishSummary>;
 
 /** Query `status` of workflow `policy`. */
 export const PolicyStatus = z.strictObject({
-  service: z.string().describe('its name'),
+  service: text('its name'),
   record: RecordInView.nullable().describe(
     'versions and replicas; null: nothing was ever published',
   ),
@@ -303,8 +301,8 @@ export type PolicyStatus = z.infer<typeof PolicyStatus>;
 
 /** An engine of the answer of update `begin`. */
 export const HeldEngine = z.strictObject({
-  url: z.string().describe('its base URL'),
-  control_url: z.string().describe('where its weights are changed'),
+  url: text('its base URL'),
+  control_url: text('where its weights are changed'),
   instance: z.string().nullable().describe('of its process; null: nobody says it'),
   world_size: count('how many ranks it has'),
   rank_offset: count('its first rank in the collective of its group; the trainer is rank 0'),

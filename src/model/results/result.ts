@@ -1,15 +1,15 @@
 import { z } from 'zod';
-import { maybe } from '../field-kinds.js';
+import { count, maybe, text } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 
 /** How many of a batch's rollouts ended how. The last five add up to the first. */
 export const Counts = z.strictObject({
-  requested: z.int().describe('all, including replacements and rollouts that never started'),
-  completed: z.int().describe('valid rollouts: the rows of rollouts.jsonl'),
-  failed: z.int().describe('rows of failures.jsonl that failed'),
-  timed_out: z.int().describe('those whose `rollout_timeout` passed'),
-  stopped: z.int().describe('those that were stopped'),
-  cancelled: z.int().describe('those that were cancelled or never started'),
+  requested: count('all, including replacements and rollouts that never started'),
+  completed: count('valid rollouts: the rows of rollouts.jsonl'),
+  failed: count('rows of failures.jsonl that failed'),
+  timed_out: count('those whose `rollout_timeout` passed'),
+  stopped: count('those that were stopped'),
+  cancelled: count('those that were cancelled or never started'),
 });
 export type Counts = z.infer<typeof Counts>;
 
@@ -18,10 +18,10 @@ const path = (what: string) => z.string().describe(`path of ${what}`);
 /** What one kind of results consists of where nothing can be appended or renamed. */
 export const ResultObjects = z.array(
   z.strictObject({
-    key: z.string().describe('below the folder of metrics.json'),
-    rows: z.int().describe('how many it has'),
-    bytes: z.int().describe('its size'),
-    sha256: z.string().describe('of its content'),
+    key: text('below the folder of metrics.json'),
+    rows: count('how many it has'),
+    bytes: count('its size'),
+    sha256: text('of its content'),
   }),
 );
 
@@ -38,7 +38,7 @@ export const OBJECTS = {
 /** The result of workflow `rolloutBatch`, and the content of metrics.json. */
 export const BatchResult = z.strictObject({
   schema_version: z.literal(1).describe('the version of this format'),
-  batch_id: z.string().describe('the id of the batch or stream'),
+  batch_id: text('the id of the batch or stream'),
   counts: Counts.describe('how many rollouts ended how; the last five add up to the first'),
   metrics: z.record(z.string(), z.number()).describe('numbers by name (docs/metrics.md)'),
   files: z
@@ -56,7 +56,7 @@ export const BatchResult = z.strictObject({
     ),
   objects: z
     .strictObject({
-      epoch: z.string().describe('changes when the batch is started again'),
+      epoch: text('changes when the batch is started again'),
       ...OBJECTS,
     })
     .exactOptional()
@@ -71,7 +71,7 @@ export type BatchResult = z.infer<typeof BatchResult>;
 
 /** The content of metrics.json of a stream's step. */
 export const StepResult = BatchResult.extend({
-  step: z.int().describe('the step, from 0'),
+  step: count('the step, from 0'),
   version: z
     .int()
     .nullable()

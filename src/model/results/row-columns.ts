@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { maybe } from '../field-kinds.js';
+import { count, maybe, text } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Shaping } from '../journal.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
@@ -26,7 +26,7 @@ import {
 
 /** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
 export const Row = z.looseObject({
-  task_name: z.string().describe('task of the sample: a key of `environments` in temporal.yaml'),
+  task_name: text('task of the sample: a key of `environments` in temporal.yaml'),
   idx: z
     .unknown()
     .describe(
@@ -41,18 +41,12 @@ export const Row = z.looseObject({
     .nullish()
     .describe('those of the sample. Under `nemo-rl-sync`: those in force at the end'),
   schema_version: z.literal(1).describe('the version of this format'),
-  rollout_id: z
-    .string()
-    .describe("`<batch_id>/<row>-<repeat>`, which is also the id of the rollout's workflow"),
-  batch_id: z.string().describe('the id of the batch or stream'),
-  row: z
-    .int()
-    .describe(
-      'place of the sample in the input, from 0; in a stream the number of the group. Rollouts of one row are a group, and share a baseline',
-    ),
-  repeat: z
-    .int()
-    .describe('place in the group, from 0. Replacements are numbered from `num_repeats` on'),
+  rollout_id: text("`<batch_id>/<row>-<repeat>`, which is also the id of the rollout's workflow"),
+  batch_id: text('the id of the batch or stream'),
+  row: count(
+    'place of the sample in the input, from 0; in a stream the number of the group. Rollouts of one row are a group, and share a baseline',
+  ),
+  repeat: count('place in the group, from 0. Replacements are numbered from `num_repeats` on'),
   replaces: maybe(z.int(), 'of a replacement: the repeat of this row that failed'),
   semantics: maybe(z.string(), "the request's `semantics`, where they are not `standard`"),
   message_log: z
@@ -63,7 +57,7 @@ export const Row = z.looseObject({
   extra_env_info: foreignObject().describe(
     "last state of the environment, which began as the sample's. The state that an ending turn returns is dropped",
   ),
-  prompt_tokens: z.int().describe('number of ids before the first generated one'),
+  prompt_tokens: count('number of ids before the first generated one'),
   total_reward: z
     .number()
     .describe('sum of the rewards of whole turns. In failures.jsonl it is often 0, and no reward'),
@@ -88,14 +82,12 @@ export const Row = z.looseObject({
     .describe(
       '`max_rollout_turns` ended it. Under `nemo-rl` and `nemo-rl-async`: it played as many turns, whatever ended it',
     ),
-  turn_count: z
-    .int()
-    .describe(
-      'whole turns: generations that the environment answered. Of an agent: its calls; where it asks for answers, those of the main sequence',
-    ),
-  total_tokens: z.int().describe('`assistant_tokens` and `env_tokens`, without the prompt'),
-  assistant_tokens: z.int().describe('tokens that the policy sampled, in whole turns'),
-  env_tokens: z.int().describe('tokens of observations'),
+  turn_count: count(
+    'whole turns: generations that the environment answered. Of an agent: its calls; where it asks for answers, those of the main sequence',
+  ),
+  total_tokens: count('`assistant_tokens` and `env_tokens`, without the prompt'),
+  assistant_tokens: count('tokens that the policy sampled, in whole turns'),
+  env_tokens: count('tokens of observations'),
   train_mask: trainMask,
   policy_versions: versionRuns,
   version_source: z
@@ -104,9 +96,7 @@ export const Row = z.looseObject({
       "source of the versions, for the least certain token. `engine`: the engine named them. `record`: the policy's record. `none`: at least one is null",
     ),
   segments: requestRuns,
-  attempts: z
-    .int()
-    .describe('executions that played it: 1, and one more for each time that it was resumed'),
+  attempts: count('executions that played it: 1, and one more for each time that it was resumed'),
   restarted_turns: z
     .array(z.int())
     .describe(

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { maybe } from '../field-kinds.js';
+import { count, maybe, text } from '../field-kinds.js';
 import { CallMessage, CAUSES } from '../calls/message.js';
 import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
@@ -12,22 +12,18 @@ import { UNTRAINED } from './call-paths.js';
 
 /** Offsets count the generated tokens of a rollout, or of an agent's sequence, from 0. */
 const Run = z.object({
-  start: z
-    .int()
-    .describe(
-      'the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and observations; in `sequences`, over those of its `message_log`',
-    ),
-  end: z.int().describe('index after the last one'),
+  start: count(
+    'the first of these generated tokens. They are counted from 0 over the whole rollout, without prompt and observations; in `sequences`, over those of its `message_log`',
+  ),
+  end: count('index after the last one'),
 });
 
 /** Offsets count the ids of its sequence from 0. */
 const IdRun = z.object({
-  start: z
-    .int()
-    .describe(
-      'the first of these ids. They are counted from 0 over all of `message_log`, prompt and observations included; in `sequences`, the `fork` ids before it, too',
-    ),
-  end: z.int().describe('index after the last one'),
+  start: count(
+    'the first of these ids. They are counted from 0 over all of `message_log`, prompt and observations included; in `sequences`, the `fork` ids before it, too',
+  ),
+  end: count('index after the last one'),
 });
 
 const VersionLabel = z
@@ -36,16 +32,14 @@ const VersionLabel = z
   .describe('the label of the weights (a number as text, for a published version), or null');
 
 const REQUEST = {
-  turn: z.int().describe('turn, from 0; of an agent, the number of the call'),
-  replica: z.string().describe('base URL of the replica'),
-  request_id: z.string().describe("id of the request, as in the engine's log"),
+  turn: count('turn, from 0; of an agent, the number of the call'),
+  replica: text('base URL of the replica'),
+  request_id: text("id of the request, as in the engine's log"),
   inherited: maybe(z.literal(true), 'of a fork: the rollout that it continues has sampled them'),
 };
 
 export const RowMessage = z.strictObject({
-  role: z
-    .string()
-    .describe('`system`, `user`, `assistant`, or another role of the sample or the environment'),
+  role: text('`system`, `user`, `assistant`, or another role of the sample or the environment'),
   content: Content.describe(
     'the text, or the parts of a message with images. `""` for an agent of NeMo Gym, whose text is in `agent_result`',
   ),
@@ -134,7 +128,7 @@ export const RowSequence = z.strictObject({
     .int()
     .nullable()
     .describe('number of the sequence with whose ids it begins; null: none'),
-  fork: z.int().describe('how many ids it takes from `parent`. They do not train again here'),
+  fork: count('how many ids it takes from `parent`. They do not train again here'),
   cause: z
     .enum(CAUSES)
     .describe(
@@ -147,7 +141,7 @@ export const RowSequence = z.strictObject({
   ),
   calls: z.array(z.int()).describe('the calls whose answers it has, by number'),
   message_log: z.array(RowMessage).describe('messages after these ids'),
-  assistant_tokens: z.int().describe('tokens that the policy sampled in it'),
+  assistant_tokens: count('tokens that the policy sampled in it'),
   finish_reasons: finishReasons,
   train_mask: trainMask,
   policy_versions: versionRuns,
@@ -157,17 +151,15 @@ export const RowSequence = z.strictObject({
 });
 
 export const AllTokens = z.strictObject({
-  sampled: z
-    .int()
-    .describe('tokens that the policy sampled in all sequences, the main one included'),
-  trained: z.int().describe('sampled tokens that train'),
-  sequences: z.int().describe('how many sequences, the main one included'),
+  sampled: count('tokens that the policy sampled in all sequences, the main one included'),
+  trained: count('sampled tokens that train'),
+  sequences: count('how many sequences, the main one included'),
 });
 
 export const ProgramEnd = z.strictObject({
   code: z.int().nullable().describe('exit code; null: a signal ended it'),
   signal: z.string().nullable().describe('the signal that ended it, or null'),
-  tail: z.string().describe('the last 2 kB of what it printed'),
+  tail: text('the last 2 kB of what it printed'),
   submission: z.string().nullable().describe('its submission, or null'),
   metadata: foreignObject().nullable().describe('the `metadata` that it returned, or null'),
 });
