@@ -68,6 +68,7 @@ export function startGraderProcess(
   const lines = textsOf({ name: 'its answers', chunks }, { most_bytes: MAX_LINE_BYTES });
   let over: string | null = null;
   let last_id = 0;
+  const whyOver = (): string | null => over;
 
   /** The first call gives the reason. */
   const end = (why: string): void => {
@@ -95,13 +96,13 @@ export function startGraderProcess(
     });
     if (read === LATE) end(`${late} ${ms / 1000} s`);
     else if (read.done) await ended;
-    else if (over === null) return read.value;
-    throw new Error(over ?? '');
+    else if (whyOver() === null) return read.value;
+    throw new Error(whyOver() ?? '');
   };
   const ready = nextLine(start_timeout_ms, 'was not ready after').then((line) => {
     if (Ready.safeParse(jsonIn(line)).success) return;
     end(`began with ${shown(line)}`);
-    throw new Error(over ?? '');
+    throw new Error(whyOver() ?? '');
   });
   // Waiting callers see the rejection; without a caller it must not crash the process.
   ready.catch(() => undefined);
