@@ -6,12 +6,12 @@ import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Parsers } from '../model/calls/parsers/read-answer.js';
 import type { Call, Pool, Waits } from '../sampling/call.js';
 import type { RenderConversation } from './play/engine.js';
+import type { Standing } from './standing.js';
 
 export type { AgentLimits };
 
 /** What the gateway of a worker and the activity that plays an agent know of each other. */
 
-/** The listener of a worker. */
 export interface Gateway {
   /** Where programs reach all its sessions, with `/v1`. */
   readonly base_url: string;
@@ -24,26 +24,15 @@ export interface Gateway {
 }
 
 /** One life of a rollout, answered by this process. */
-export interface AgentSession {
+export interface AgentSession extends Pick<
+  Standing,
+  'overstays' | 'broken' | 'ourFault' | 'misfit'
+> {
   /** Ends in `/v1`. */
   base_url: string;
   key: string;
   /** Answers what connects to a listener that only this life's programs reach, whatever their key, until the end. */
   serve: (door: Server) => void;
-  /**
-   * Resolves when the agent was refused because of a limit and has not ended for 30 s since: it is to be ended. Never
-   * resolves otherwise.
-   */
-  overstays: Promise<void>;
-  /** Resolves with the fault when its journal is lost or cannot be written: then it answers nothing more. */
-  broken: Promise<unknown>;
-  /** Why this life has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
-  ourFault: () => string | null;
-  /**
-   * What this program asked and never gets, behind which no call was answered: an unknown route, a field that is not
-   * honoured. Begun again it asks the same. null: nothing.
-   */
-  misfit: () => string | null;
   /**
    * Refuses further calls (`over`: 410, the rollout has ended; `moved`: 503, another attempt answers soon), ends the
    * generations in progress and resolves when nothing of it appends to the journal any longer.
@@ -99,18 +88,15 @@ export interface Answerers {
   find: (rollout_id: string) => Promise<AnswererFact | null>;
   /** The rollout is over: its programs ask no more. */
   leave: (rollout_id: string, answerer: AnswererFact) => Promise<void>;
-  /** Its journal has an end. */
   isOver: (rollout_id: string) => Promise<boolean>;
 }
 
 export interface AnswererFact {
   /** The URL of its gateway, without `/v1`. */
   url: string;
-  /** The writer of the journal. */
   writer: string;
 }
 
 export interface NewAnswerer extends AnswererFact {
-  /** Throws if the journal is another's. */
   stillOurs: () => Promise<void>;
 }

@@ -32,9 +32,7 @@ export interface Life {
   /** For calls that go on at the same time: each takes one. */
   readonly places: Allowance;
   readonly writeRefused: (refused: RefusedLine) => Promise<void>;
-  /** On its way to the journal. */
   readonly work: Set<Promise<void>>;
-  /** As the session's. */
   readonly end: (why: 'over' | 'moved') => Promise<void>;
 }
 

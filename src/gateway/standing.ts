@@ -6,7 +6,7 @@ export interface Standing {
   ending: () => Refusal | null;
   /** That its rollout has ended (410) is final; another attempt may answer behind anything else. */
   ends: (why: Refusal) => void;
-  /** Resolves with what has lost the journal. */
+  /** Resolves with the fault when its journal is lost or cannot be written. */
   broken: Promise<unknown>;
   breaks: (error: unknown) => void;
   /** Resolves when its program has reached a limit, and went on without an answered call for `overstay_ms`. */
@@ -16,9 +16,11 @@ export interface Standing {
   answered: () => void;
   /** A fault of ours, by the key of the request that met it; null: that was answered later. */
   fails: (key: string, message: string | null) => void;
+  /** Why it has no verdict: a call ended in a fault of ours, and was not answered later; null: none did. */
   ourFault: () => string | null;
-  /** What its program never gets; null: a call was answered since. */
+  /** null: a call was answered since. */
   misfits: (message: string | null) => void;
+  /** What its program asked and never gets, such as an unknown route: begun again it asks the same. */
   misfit: () => string | null;
   /** Nobody asks any more. */
   leave: () => void;

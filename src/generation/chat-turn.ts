@@ -1,8 +1,8 @@
 import { writeJson } from '../platform/json/kept.js';
-import { Fault } from '../model/faults.js';
 import type { Render, TurnSeam } from '../model/turn/chat-turn.js';
 import { droppedRole, findSeam, renderAfterAnswer, ROLE_MAP } from '../model/turn/chat-turn.js';
 import type { GenerationService } from './generation-service.js';
+import { rejected } from './wire/wire-faults.js';
 
 /** One rendering for each message. What precedes it is cached by model, template settings and role. */
 export function createTurnRenderer({
@@ -21,7 +21,7 @@ export function createTurnRenderer({
     };
     const known = seams.get(key);
     const seam = known ?? (await fresh());
-    if (seam.is_dropped) throw rejected(`${droppedRole(message.role)}: ${ROLE_MAP}`, replica);
+    if (seam.is_dropped) throw rejected(replica, `${droppedRole(message.role)}: ${ROLE_MAP}`);
     const ids = await renderAfterAnswer(render, { seam, message });
     if (ids !== null) return ids;
     // A restarted replica may have another template.
@@ -31,11 +31,8 @@ export function createTurnRenderer({
         : await renderAfterAnswer(render, { seam: await fresh(), message });
     if (again !== null) return again;
     throw rejected(
-      `the chat template renders earlier messages differently before a message of role ${message.role}`,
       replica,
+      `the chat template renders earlier messages differently before a message of role ${message.role}`,
     );
   };
 }
-
-const rejected = (what: string, replica: string): Fault =>
-  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });

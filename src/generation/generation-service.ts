@@ -42,7 +42,7 @@ export interface GenerationRequest extends AsSet {
 }
 
 /** What a request takes from its batch as it is. */
-type AsSet = Pick<
+export type AsSet = Pick<
   GenerationSettings,
   | 'top_p'
   | 'top_k'
@@ -69,7 +69,6 @@ export interface Delta {
   finish?: Finish;
 }
 
-/** Adds what came next. */
 export function addTo(
   before: Delta,
   { token_ids, logprobs, top_logprobs, text, finish }: Delta,
@@ -222,7 +221,6 @@ export interface ReplicaRequest {
   is_suspect?: boolean;
   /** Called while no replica serves: with the reason after one second, and with null when that is over. */
   unserved?: (why: string | null) => void;
-  /** For whom it is; absent: for none that shares. */
   sharer?: Sharer;
 }
 
@@ -245,9 +243,7 @@ export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
 
 /** The replica's entry in the policy record when the request was sent. */
 export interface Fence {
-  /** The version of its weights. */
   version: number | null;
-  /** The adapter on these weights; null: none. */
   adapter: NamedAdapter | null;
   epoch: number;
   /** The record's epoch at that time. */
@@ -258,7 +254,6 @@ export interface Fence {
 export interface PolicyReading {
   /** The current record, no older than the call; null: nothing was ever published. */
   latest: () => Promise<PolicyRecord | null>;
-  /** The record at this epoch. */
   at: (epoch: number) => Promise<PolicyRecord | null>;
 }
 
@@ -287,7 +282,6 @@ export interface DescribedReplica extends ServiceDescription {
   replica: string;
 }
 
-/** The replicas of one service. */
 export interface Replicas {
   /**
    * Calls `run` once, with the replica chosen for the request. A generation holds its slot until `run` ends. Errors of

@@ -60,7 +60,6 @@ async function likeliestAt(
   return found;
 }
 
-/** One token, with its likeliest alternatives. */
 export const probeRequest = (
   asked: Pick<GenerationRequest, 'model' | 'temperature'>,
 ): GenerationRequest => ({ ...PROBE, ...asked, request_id: `probe.${asked.temperature}` });

@@ -9,11 +9,8 @@ import type { SleepLevel } from '../model/workflow-safe/policy.js';
  * `GenerationRejected`, `ProtocolError`, or the signal's reason.
  */
 export interface WeightControl {
-  /** The base URL, as in records, journals and rows. */
   readonly replica: string;
-  /** What people are told about an engine of its kind. */
   readonly remedies: Remedies;
-  /** Where its weights are changed. */
   readonly control_url: string;
   /**
    * What it is, whatever its weights; it computes nothing for the answer. `GenerationRejected` if several engines answer
@@ -27,7 +24,6 @@ export interface WeightControl {
   asOne(given: { starts: boolean }, bound: Bound): Promise<string | null>;
   /** What tells its process from others, the second growing with its work; null: its metrics do not say. */
   processSign(bound: Bound): Promise<{ started: string; cpu_s: number } | null>;
-  /** How it was started. */
   settings(bound: Bound): Promise<EngineSettings>;
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
   logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
@@ -55,15 +51,12 @@ export interface WeightControl {
   /** Questions that no engine computes for. One that waits inside a transfer answers only the second. */
   paused(bound: Bound): Promise<boolean>;
   isUp(bound: Bound): Promise<boolean>;
-  /** How many ranks it has. */
   worldSize(bound: Bound): Promise<number>;
   /** Ends a transfer that its sender has left, without a label, so that the engine takes weights again. */
   closeTransfer(bound: Bound): Promise<void>;
-  /** Adapters that it has, by name. */
   adapters(bound: Bound): Promise<string[]>;
   /** Beside the others. Nothing is paused. */
   loadAdapter(adapter: { name: string; path: string }, bound: Bound): Promise<void>;
-  /** Does nothing if it is not there. */
   unloadAdapter(name: string, bound: Bound): Promise<void>;
   /** One for each token of the prompt except the first, of its weights or of an adapter. */
   promptLogprobs(
@@ -75,7 +68,6 @@ export interface WeightControl {
   /** null: all of its memory, and it samples again. With weights alone it stays paused. Again does nothing. */
   wakeUp(tag: 'weights' | null, bound: Bound): Promise<void>;
   isAsleep(bound: Bound): Promise<boolean>;
-  /** Drops its connections. */
   close(): Promise<void>;
 }
 

@@ -25,11 +25,9 @@ export interface Call {
   /** Stop strings, each once. */
   stops: readonly string[];
   settings: Pick<RolloutSettings, 'generation' | 'model' | 'policy_version' | 'max_version_span'>;
-  /** Unique to this attempt. */
   request_id: string;
   /** Calls of one session go to one replica while it is healthy and has room. */
   session_id: string;
-  /** For whom it is. */
   sharer: Sharer;
   /** The seed of a request that continues after so many tokens; null: none. */
   seed: (inherited: number) => number | null;
@@ -51,7 +49,6 @@ export interface Call {
 
 /** What a call needs of its journal. */
 export interface Tape {
-  /** The answer as the journal has it. */
   open: () => Sampled;
   append: (line: Extract<Entry, { kind: 'chunk' | 'generation' }>) => Promise<void>;
   /** Resolves when what was appended is stored and the journal was still ours then; else throws a `StoreFault`. */
@@ -60,7 +57,6 @@ export interface Tape {
 
 /** The replicas, and what is done about one that has other weights than the record says. */
 export interface Pool extends Pick<Replicas, 'request'> {
-  /** Texts to remove from content. */
   special_tokens: readonly string[];
   distrust: (replica: string, found: { fence: Fence; why: string }) => Promise<void>;
 }

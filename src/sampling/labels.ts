@@ -51,7 +51,6 @@ interface Fenced {
   /** Offset in the answer of the first token to come. */
   offset: number;
   signal: AbortSignal;
-  /** Marks the replica as no longer trusted. */
   distrust: (why: string) => Promise<void>;
   sleep: (ms: number) => Promise<void>;
   now?: () => number;

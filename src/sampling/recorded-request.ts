@@ -30,7 +30,6 @@ interface Parts extends Pick<Call, 'settings' | 'said' | 'is_read'> {
   tape: Tape;
   service: GenerationService;
   facts: RequestFacts;
-  /** The room that the answer has now. */
   room: () => number;
   /** null: nothing is published, and the replica itself is asked. */
   labels: Labels | null;

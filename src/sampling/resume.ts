@@ -17,16 +17,12 @@ import {
 import type { Call, Exit } from './call.js';
 import type { Sampler } from './recorded-request.js';
 
-/** The state of an interrupted generation. */
 export interface Seam {
   /** The request as a first one would be: the log as prompt, the room of the whole turn, its stop strings. */
   request: GenerationRequest;
-  /** The turn's tokens so far. */
   inherited: readonly number[];
-  /** How the engine ended it, if that is known. */
   finish: Finish | null;
   eos_ids: Call['eos_ids'];
-  /** Texts to remove from content. */
   special_tokens: readonly string[];
 }
 
@@ -159,9 +155,7 @@ function answerOf(
     }
     return await text;
   };
-  /** The text of the turn's first tokens, as an engine shows it. */
   const textOf = (count: number): Promise<string> => shownText(decode, count);
-  /** The stop string in the text of the first `count` tokens. */
   const stopIn = async (text: string, count: number): Promise<ReturnType<typeof findStop>> => {
     if (stop_strings.length === 0 || count <= min_tokens) return null;
     const behind = min_tokens === 0 ? 0 : (await textOf(min_tokens)).length;
@@ -201,7 +195,6 @@ function answerOf(
 }
 
 interface GoingOn extends ResumeContext {
-  /** Grows as tokens come. */
   ids: number[];
   answer: Answer;
   /**
@@ -295,7 +288,6 @@ function watchForStop(
     ended: ended.signal,
     look,
     found: () => found,
-    /** Resolves when no more tokens come. */
     last: async (): Promise<number | null> => {
       look();
       await looking;

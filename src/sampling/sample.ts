@@ -78,7 +78,6 @@ async function distrustWithoutAdapter(
   await pool.distrust(replica, { fence, why });
 }
 
-/** Waits visibly for the end of the engine's pause. */
 async function sitOut(placed: Placed): Promise<void> {
   const { service, waits, lease, signal } = placed;
   const began = performance.now();

@@ -6,7 +6,6 @@ interface Written extends Pick<Tape, 'append' | 'stored'> {
   readonly trajectory: Parameters<typeof openAnswer>[0];
 }
 
-/** The tape of one answer of a journal. */
 export const tapeOf = (journal: Written, turn: number): Tape => ({
   open: () => openAnswer(journal.trajectory, turn),
   append: (line) => journal.append(line),

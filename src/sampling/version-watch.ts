@@ -2,14 +2,12 @@
 const SILENCE_MS = 500;
 
 export interface VersionChange {
-  /** What the replica says now. */
   version: string | null;
   /** The first token, by its offset in the turn, that no answer confirms: it is of either version. */
   from: number;
 }
 
 export interface VersionWatch {
-  /** Reports that this many tokens came. */
   arrived: (count: number) => void;
   /** No more tokens come. Resolves when all that can be known is known. */
   ended: () => Promise<void>;
@@ -30,12 +28,10 @@ export function watchVersion({
   changed,
   now = () => performance.now(),
 }: {
-  /** The version before the request. */
   version: string | null;
   /** Offset in the turn of the first token to come. */
   offset: number;
   ask: () => Promise<string | null>;
-  /** Otherwise only at the end. */
   at_silences: boolean;
   changed: (change: VersionChange) => Promise<void>;
   now?: () => number;

@@ -43,7 +43,6 @@ export async function exportRows(
 type Write = (handle: FileHandle, lines: Lines) => Promise<number>;
 type Lines = Iterable<string> | AsyncIterable<string>;
 
-/** Returns how many there are. */
 export const writeLines: Write = async (handle, lines) => {
   let count = 0;
   for await (const line of lines) {

@@ -4,7 +4,10 @@ import type { StoredRequest } from '../model/stream/stream-request.js';
 /** What a process keeps of a store in memory, up to so many bytes. */
 
 /** Values by name, the oldest first. `least`: how many stay, however large they are. */
-function createKept<T>({ max_bytes, least }: { max_bytes: number; least: number }) {
+function createKept<T>(
+  sizeOf: (value: T) => number,
+  { max_bytes, least = 0 }: { max_bytes: number; least?: number },
+) {
   const kept = new Map<string, { value: T; size: number }>();
   let bytes = 0;
   const take = (name: string): T | null => {
@@ -17,8 +20,9 @@ function createKept<T>({ max_bytes, least }: { max_bytes: number; least: number 
   return {
     find: (name: string): T | undefined => kept.get(name)?.value,
     take,
-    put: (name: string, { value, size }: { value: T; size: number }): void => {
+    put: (name: string, value: T): void => {
       take(name);
+      const size = sizeOf(value);
       kept.set(name, { value, size });
       bytes += size;
       for (const oldest of kept.keys()) {
@@ -49,15 +53,8 @@ export interface FoldCache {
   put(journal: string, fold: Fold): void;
 }
 
-export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache {
-  const { take, put } = createKept<Fold>({ max_bytes, least: 0 });
-  return {
-    take,
-    put: (journal, fold) => {
-      put(journal, { value: fold, size: fold.taken_bytes });
-    },
-  };
-}
+export const createFoldCache = (bounds: { max_bytes: number }): FoldCache =>
+  createKept(({ taken_bytes }) => taken_bytes, bounds);
 
 /** Distinguishes a request from another one of the same name after a deletion, and gives its size. */
 export interface FoundRequest {
@@ -80,17 +77,15 @@ export function createRequestReader({
   find: (batch: string) => FoundRequest | null | Promise<FoundRequest | null>;
   read: (batch: string) => Promise<StoredRequest | null>;
 }): (batch: string) => Promise<StoredRequest | null> {
-  const kept = createKept<{ identity: string; request: Promise<StoredRequest | null> }>({
-    max_bytes,
-    least: 1,
-  });
+  type Kept = FoundRequest & { request: Promise<StoredRequest | null> };
+  const kept = createKept<Kept>(({ size }) => size, { max_bytes, least: 1 });
   return async (batch) => {
     const found = await find(batch);
     if (found === null) return null;
     const known = kept.find(batch);
     if (known?.identity === found.identity) return await known.request;
     const request = read(batch);
-    kept.put(batch, { value: { identity: found.identity, request }, size: found.size });
+    kept.put(batch, { ...found, request });
     request.catch(() => {
       if (kept.find(batch)?.request === request) kept.take(batch);
     });

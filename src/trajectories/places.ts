@@ -25,7 +25,6 @@ export const checkedRollout = (ref: Ref): Ref => checked(Rollout, ref);
 export const directoryOf = (root: string, batchId: string): string =>
   below(root, checkedBatch(batchId));
 
-/** Of a checked rollout. */
 export const journalOf = (root: string, { batch_id, row, repeat }: Ref): string =>
   path.join(below(root, batch_id), 'journals', `${row}-${repeat}.jsonl`);
 
@@ -41,7 +40,6 @@ export function storedName(id: string): string {
   return DEVICE.test(name) ? `+${name}` : name;
 }
 
-/** The id behind such a name. */
 export const idOf = (name: string): string => name.replaceAll('+', '').replaceAll('=', ':');
 
 const below = (folder: string, id: string): string => path.join(folder, storedName(id));
@@ -71,7 +69,6 @@ export function factOf(root: string, place: { series: Series; n: number }): stri
   return path.join(series.reduce(below, root), name);
 }
 
-/** The folder of a series. */
 export const seriesOf = (root: string, series: Series): string =>
   checkedFact({ series, n: 0 }).series.reduce(below, root);
 

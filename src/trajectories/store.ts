@@ -22,12 +22,9 @@ export interface StoreParts {
   outputs: OutputsPlace;
 }
 
-/** Requests and their samples, which are put once. */
 export interface Batches extends Pick<TrajectoryStore, 'createBatch' | 'listBatches'> {
-  /** Without reading it. */
   look: (batchId: string) => FoundRequest | null | Promise<FoundRequest | null>;
   read: (batchId: string) => Promise<StoredRequest | null>;
-  /** The raw JSON of a sample. */
   readSample: (batchId: string, row: number) => string | Promise<string>;
   sampleCount: (batchId: string) => Promise<number>;
 }

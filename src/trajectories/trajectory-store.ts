@@ -36,7 +36,6 @@ export interface TrajectoryStore {
   reopenBatch(batchId: string): Promise<void>;
   /** All batches and streams, in no order. */
   listBatches(): Promise<StoredBatch[]>;
-  /** null if there is no such batch or stream. */
   findRequest(batchId: string): Promise<StoredRequest | null>;
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
   /** Its raw JSON, as the batch was created with it. */
@@ -64,7 +63,6 @@ export interface TrajectoryStore {
   journalSize(ref: RolloutRef): Promise<number>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
-  /** The same for one step of a stream. */
   stepOutputs(place: { stream_id: string; step: number }): StepOutputs;
   /**
    * Deletes the journals of these rows, even if someone has them open: nobody reads them again. `repeats`: how many
@@ -90,7 +88,6 @@ export type TakeFolded = (line: JournalLine, trajectory: Trajectory) => void;
 
 export type GlancedEnd = LineOf<'end'> & { glance: Glance };
 
-/** A store and its connections. */
 export interface OpenStore {
   store: TrajectoryStore;
   /**
@@ -117,7 +114,6 @@ export interface OpenStore {
 export interface Facts {
   /** true if the fact has this text, whoever wrote it; false if it has another. */
   put(fact: Fact): Promise<boolean>;
-  /** null if there is none of this number. */
   find(series: Series, n: number): Promise<string | null>;
   /**
    * The last fact above number `known` (-1: of all), no older than the call; null if there is none. Above a `known` that
@@ -145,7 +141,6 @@ export type Claimant = Pick<LineOf<'claim'>, 'activity'> &
 
 /** A rollout's journal, as one attempt has claimed it. */
 export interface Journal {
-  /** Unique to this attempt. */
   readonly writer: string;
   /** Everything before the claim, plus what was appended since. */
   readonly trajectory: Trajectory;
@@ -179,20 +174,17 @@ export interface Journal {
   release(): Promise<void>;
 }
 
-/** Where they are. */
 export interface ResultFiles {
   rollouts: string;
   failures: string;
   groups: string;
   metrics: string;
-  /** rollouts.arrow. */
   sequences?: string;
 }
 
 /** The parts that slices close on their own, and the whole that the batch joins from them. */
 export interface BatchOutputs {
   readonly files: ResultFiles;
-  /** Is this part already closed, under its final names? */
   isClosed(part: RowRange): Promise<boolean>;
   /** Writes a part row by row, from `resume` on if a predecessor stopped there. */
   openPart(part: RowRange, resume: PartPosition | null): Promise<PartWriter>;
@@ -213,14 +205,12 @@ export interface BatchOutputs {
     places: { from: number; to: number },
     lines: () => AsyncIterable<string>,
   ): Promise<GroupFiles>;
-  /** groups.jsonl, whole. */
   putGroupTable(lines: Iterable<string>): Promise<void>;
   /**
    * metrics.json, last: its presence means that the batch is closed. Returns what stands there: where nothing may be
    * replaced, another attempt's result if that was earlier.
    */
   putMetrics<T extends object>(result: T): Promise<T>;
-  /** metrics.json, if it exists. */
   readMetrics(): Promise<unknown>;
 }
 
@@ -230,7 +220,6 @@ export interface StepOutputs extends BatchOutputs {
 }
 
 export interface Outputs extends StepOutputs {
-  /** As `TrajectoryStore.reopenBatch`. */
   reopen(): Promise<void>;
 }
 

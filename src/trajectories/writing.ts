@@ -29,7 +29,6 @@ export function foldLine(
   if (line.writer === fold.trajectory.writer) take?.(line, fold.trajectory);
 }
 
-/** A writer of its own, and its claim. */
 export function newClaim(by: Claimant): { writer: string; text: string } {
   const writer = randomUUID().slice(0, 8);
   const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
@@ -43,12 +42,10 @@ function lineOf(entry: Entry, writer: string): JournalLine {
 
 /** A journal that is claimed, as its store writes it. */
 export interface Claimed {
-  /** The rollout's. */
   id: string;
   writer: string;
   fold: Fold;
   cache: FoldCache;
-  /** The journal's name in the cache. */
   key: string;
   /** Returns the bytes of the text. */
   put: (text: string) => number;

@@ -20,11 +20,9 @@ export interface Reading {
   calls: readonly ToolCall[];
   /** How much of the content stands before each call; absent: all of it. */
   calls_at?: readonly number[];
-  /** Nothing follows. */
   ended: boolean;
 }
 
-/** How much of a reading a stream has sent. */
 export interface Place {
   reasoning: number;
   content: number;

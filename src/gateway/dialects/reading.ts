@@ -24,7 +24,6 @@ export const reader =
   (body, limits) =>
     requestIn(readBody(body, foreign), limits);
 
-/** The object in the body of a request. */
 function readBody(body: Buffer, foreign: ForeignMembers): Body {
   const value = parsed(body, foreign);
   if (!isRecord(value)) throw badRequest(`expected a JSON object as the body, got ${typeof value}`);

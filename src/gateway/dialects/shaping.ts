@@ -166,7 +166,6 @@ function choiceOf({ tool_choice }: Record<string, unknown>): ToolChoice | null {
   });
 }
 
-/** What each of them means. */
 export const kwargsOf = (given: ForeignObject): TemplateKwargs =>
   Object.fromEntries(Array.from(membersIn(given), ([name, text]) => [name, meaningOfJson(text)]));
 

@@ -10,8 +10,6 @@ import type { Refusal } from '../request/refusals.js';
 import { limitReached } from '../request/refusals.js';
 import { startCall } from '../play/run-call.js';
 
-/** Which call a request is. */
-
 const CONNECTIONS_EACH = 5;
 
 const MISMATCH: Refusal = {
@@ -26,13 +24,10 @@ export interface IncomingRequest {
   idempotency_key: string | null;
   /** Its client says that it has asked before. */
   is_retry: boolean;
-  /** The client has closed the connection. */
   gone: AbortSignal;
-  /** Its messages are needed no longer. */
   release: () => void;
 }
 
-/** Which call it is, once that can be told. */
 export async function attach(life: Life, asked: IncomingRequest): Promise<Attached | Refusal> {
   const ending = life.standing.ending();
   if (ending !== null) return ending;

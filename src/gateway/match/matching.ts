@@ -4,7 +4,6 @@
  * life knows of them. Nothing here waits: who asks does.
  */
 
-/** A call as a life sees it. */
 export interface Candidate {
   call: number;
   key: string;
@@ -14,9 +13,7 @@ export interface Candidate {
   is_delivered: boolean;
   /** Some connection of the life was handed its last byte, and is open: nothing is known of it yet. */
   is_handed: boolean;
-  /** A later call continues its answer. */
   is_continued: boolean;
-  /** Its answer is whole. */
   is_complete: boolean;
   /** Connections of the life that wait for it, or of which nothing is known yet. */
   connections: number;
@@ -37,7 +34,6 @@ export interface Asking {
 export interface Known {
   /** In order of their numbers. */
   calls: readonly Candidate[];
-  /** Idempotency keys of this life. */
   named: ReadonlyMap<string, { key: string; call: number }>;
   /** The life is given what earlier ones asked. */
   replays: boolean;

@@ -23,7 +23,6 @@ export async function beginCall(
   }: {
     request: HashedRequest;
     signal: AbortSignal;
-    /** Somebody still waits for it. */
     isAsked: () => boolean;
   },
 ): Promise<number | null> {

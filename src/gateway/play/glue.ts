@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { CallMessage, ToolCall } from '../../model/calls/message.js';
 import { ANSWERS, commonPrefix } from '../../model/turn/chat-turn.js';
 import { isTemplateRefusal } from '../../model/turn/template-check.js';
@@ -112,7 +113,7 @@ function createFrames(render: RenderConversation): FrameOf {
     if (shared === undefined) {
       const other = calls.length === 0 ? null : render(withPlaceholders(numbered)[0]);
       const made = Promise.all([asked, other])
-        .then(([frame, ids]) => (ids === null || isSame(frame.ids, ids) ? frame : null))
+        .then(([frame, ids]) => (ids === null || isDeepStrictEqual(frame.ids, ids) ? frame : null))
         .catch(() => {
           known.delete(key);
           return null;
@@ -122,9 +123,6 @@ function createFrames(render: RenderConversation): FrameOf {
     return await asked;
   };
 }
-
-const isSame = (ids: readonly number[], others: readonly number[]): boolean =>
-  ids.length === others.length && commonPrefix(ids, others) === ids.length;
 
 /** The same with ids that none of its calls has. */
 function withNumbers({ calls, news, ...joint }: Joint): Joint {

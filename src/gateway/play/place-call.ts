@@ -14,7 +14,6 @@ import type { RenderConversation } from './engine.js';
 export interface Placed extends Pick<Lives, 'materials'> {
   calls: readonly JournalCall[];
   tree: CallTree;
-  /** The last one. */
   life: number;
 }
 
@@ -110,7 +109,6 @@ function newMaterials(
   return all.filter(({ hash }) => !materials.has(hash));
 }
 
-/** Ids of a call's prompt and answer. */
 function wholeOf(calls: readonly JournalCall[], call: number | null): number {
   const of = call === null ? undefined : calls[call];
   return of === undefined ? 0 : lengthOf(of);

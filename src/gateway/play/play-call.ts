@@ -125,7 +125,6 @@ const stopsOf = ({ line }: Pick<JournalCall, 'line'>, { generation }: Settings):
   ...new Set([...generation.stop_strings, ...(line.asked.stop ?? [])]),
 ];
 
-/** How many tokens its answer may have. */
 const roomOf = (
   { line, prompt_length }: Pick<JournalCall, 'line' | 'prompt_length'>,
   {

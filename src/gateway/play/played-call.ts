@@ -18,9 +18,7 @@ export interface KnownCalls {
    * of earlier lives.
    */
   calls: Map<number, PlayedCall>;
-  /** By idempotency keys. */
   named: Map<string, { key: string; call: number }>;
-  /** Requests so far. */
   asked: number;
   /** Some connection has ended, or its answer has arrived. */
   closes: News;
@@ -50,7 +48,6 @@ export interface PlayedCall {
 
   /** The life began it, or was given it. */
   is_known: boolean;
-  /** How many connections wait for it. */
   connections: number;
   /** Cuts it when nobody has waited for some time. */
   lingers: NodeJS.Timeout | undefined;
@@ -100,13 +97,11 @@ export const newCall = (
   ...given,
 });
 
-/** Its line and what it has been answered; null: not yet in the journal. */
 export const journalled = (
   { turn }: PlayedCall,
   { calls }: Pick<Trajectory, 'calls'>,
 ): JournalCall | null => (turn === null ? null : (calls[turn] ?? null));
 
-/** What may be said of it. */
 export function readingOf(call: PlayedCall, trajectory: Pick<Trajectory, 'calls'>): Reading {
   const answer = journalled(call, trajectory)?.answer ?? null;
   if (answer === null) return call.telling?.reading() ?? NOTHING;

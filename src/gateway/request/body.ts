@@ -138,7 +138,6 @@ export interface Bodies {
 }
 
 export interface Body {
-  /** Counts what has come. */
   add: (bytes: number) => void;
   /** When more may come; null: now. Rejects with the signal's reason. */
   room: (signal: AbortSignal) => Promise<void> | null;
@@ -156,7 +155,6 @@ const OF_ANY = 64 * 1024;
 
 interface Rollout {
   taken: number;
-  /** The oldest first. */
   open: Set<Body>;
   reading: Promise<unknown>;
 }

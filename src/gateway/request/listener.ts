@@ -6,11 +6,8 @@ import type { Duplex } from 'node:stream';
 import { watchSocket } from '../deliver/delivery.js';
 import { openaiError } from './refusals.js';
 
-/** The socket on which agents ask. */
-
 export interface Listener {
   url: string;
-  /** Cuts every connection. */
   close: () => Promise<void>;
 }
 

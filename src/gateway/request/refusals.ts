@@ -4,9 +4,7 @@ export interface Refusal {
   /** Why, for programs: OpenAI's codes where they have one. */
   code: string;
   message: string;
-  /** The field. */
   param?: string;
-  /** The rollout's limit that is reached. */
   limit?: Limit;
 }
 

@@ -20,7 +20,6 @@ export interface Sessions {
 
 export type Answerer = Life | Refusal | Elsewhere;
 
-/** Another worker's gateway. */
 export interface Elsewhere {
   elsewhere: string;
 }
@@ -52,7 +51,6 @@ const LOOK_MS = { first: 100, longest: 1000 };
 interface Others {
   /** null: there are no other workers. */
   answerers: Answerers | null;
-  /** The URL of this process. */
   url: () => string;
 }
 

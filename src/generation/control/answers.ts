@@ -1,4 +1,4 @@
-import { Fault } from '../../model/faults.js';
+import type { Fault } from '../../model/faults.js';
 import { preview } from '../../model/problems.js';
 import { orAborted } from '../../platform/waits/abort.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
@@ -7,9 +7,7 @@ import { probeLogprobsMode } from '../logprobs-probe.js';
 import type { Bound } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { routeMissing } from '../wire/ask.js';
-import { protocolFault, refusalFault, refusalOf } from '../wire/wire-faults.js';
-
-/** What every control does with an engine's answers. */
+import { protocolFault, refusalFault, refusalOf, rejected } from '../wire/wire-faults.js';
 
 /**
  * Whether it has a route that accepts only POST: a GET gives 405 if the route exists, and 404 if not (capture 177). Never
@@ -41,11 +39,10 @@ export function checkSet(
 
 /** An update while an engine is asleep breaks it. `by`: the routes that put it to sleep, and wake it. */
 export const asleep = (replica: string, [sleep, wake]: readonly [string, string]): Fault =>
-  new Fault({
-    type: 'GenerationRejected',
-    message: `${replica}: it is asleep (POST ${sleep}), and its weights cannot be changed before it is awake: POST ${wake}`,
-    at: replica,
-  });
+  rejected(
+    replica,
+    `it is asleep (POST ${sleep}), and its weights cannot be changed before it is awake: POST ${wake}`,
+  );
 
 type Timeouts = Record<'first_token_timeout_ms' | 'idle_timeout_ms', number>;
 

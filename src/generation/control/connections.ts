@@ -12,7 +12,6 @@ export interface Asked {
 }
 
 export interface Connections extends Asked {
-  /** For a service of the same engine. */
   http: HttpOptions;
   /** On a connection of its own for each question. */
   anew: Asked;

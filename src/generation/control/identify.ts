@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { Fault } from '../../model/faults.js';
 import type { EngineIdentity } from '../../model/policy/record.js';
 import { preview, previews } from '../../model/problems.js';
 import type { Bound } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { read } from '../wire/ask.js';
+import { rejected } from '../wire/wire-faults.js';
 
 /** What an engine is, whatever its weights. It computes nothing for the answers. */
 
@@ -39,8 +39,8 @@ export async function identityOf(
   const found = models.find(({ id }) => id === (asked ?? models[0]?.id));
   if (found === undefined)
     throw rejected(
-      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(models.map(({ id }) => id))}`,
       replica,
+      `expected an engine that serves ${asked === null ? 'a model' : preview(asked)}, got one that serves ${previews(models.map(({ id }) => id))}`,
     );
   const { id: model, max_model_len = null } = found;
   const call = 'POST /tokenize';
@@ -77,13 +77,10 @@ export async function theOne(
       ? `the weights ${[...labels].map((one) => (one === null ? 'nothing' : preview(one))).join(' and ')}`
       : `${starts.size} processes`;
   throw rejected(
-    `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer). Give each engine its own URL`,
     replica,
+    `expected one engine at the URL, got ${what} in ${QUESTIONS} answers: several servers share it (API servers, a balancer). Give each engine its own URL`,
   );
 }
 
 const answersTo = async <T>(ask: () => Promise<T>): Promise<Set<T>> =>
   new Set(await Promise.all(Array.from({ length: QUESTIONS }, ask)));
-
-const rejected = (what: string, replica: string): Fault =>
-  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });

@@ -12,7 +12,6 @@ const SILENT_MS = 1000;
 
 /** Which replicas the policy record allows to serve. Without a record all do. */
 export interface Gate {
-  /** Reads the record. Throws `StoreFault`. */
   refresh(): Promise<void>;
   /** Whether it may be asked what does not depend on its weights. */
   admits(replica: string): boolean;
@@ -45,7 +44,6 @@ export function createGate({
 }: {
   policy: PolicyReading;
   clock: Clock;
-  /** There may be room now. */
   serve: () => void;
   isAwaited: () => boolean;
   /** The record was read, whether it has changed or not. */
@@ -89,7 +87,18 @@ export function createGate({
     fenceOf: (replica) => fenceIn(record, replica),
     pass: async (wait, { unserved }) => {
       await refresh();
-      return isClosed() ? await sayingWhy(wait, { unserved, clock, whyClosed }) : await wait();
+      if (!isClosed()) return await wait();
+      let said = null as string | null;
+      const cancel = clock.after(SILENT_MS, () => {
+        said = whyClosed();
+        if (said !== null) unserved?.(said);
+      });
+      try {
+        return await wait();
+      } finally {
+        cancel();
+        if (said !== null) unserved?.(null);
+      }
     },
   };
 }
@@ -99,31 +108,4 @@ function fenceIn(record: PolicyRecord | null, replica: string): Fence | null {
   if (record === null || entry === undefined || isUnpublished(record)) return null;
   const { epoch } = entry;
   return { version: baseOf(entry), adapter: adapterOf(entry), epoch, record_epoch: record.epoch };
-}
-
-/** Says why it waits, if that lasts. */
-async function sayingWhy<T>(
-  wait: () => Promise<T>,
-  {
-    unserved,
-    clock,
-    whyClosed,
-  }: {
-    unserved: ReplicaRequest['unserved'] | undefined;
-    clock: Clock;
-    whyClosed: () => string | null;
-  },
-): Promise<T> {
-  const said = { it: false };
-  const cancel = clock.after(SILENT_MS, () => {
-    const why = whyClosed();
-    said.it = why !== null;
-    if (said.it) unserved?.(why);
-  });
-  try {
-    return await wait();
-  } finally {
-    cancel();
-    if (said.it) unserved?.(null);
-  }
 }

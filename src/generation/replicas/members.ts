@@ -28,7 +28,6 @@ export function createMembers(
   }: {
     connect: (replica: string) => GenerationService | null;
     memberOf: (service: GenerationService) => Member;
-    /** There is more room. */
     joined: () => void;
   },
 ): Members {

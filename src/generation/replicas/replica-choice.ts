@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** A replica's state when a request is to be sent. */
 export interface Standing {
-  /** The base URL. */
   replica: string;
   /** null: healthy. Otherwise the time at which it may be asked again. */
   aside_until: number | null;

@@ -14,7 +14,6 @@
 export interface Health {
   /** null: it gets requests. */
   aside: {
-    /** When it is probed. */
     until: number;
     /** From `retry-after`: no success counts before. */
     asked: boolean;
@@ -30,7 +29,6 @@ export interface Health {
 
 export type HealthEvent =
   | { kind: 'fault'; sent_at: number; retry_after_ms: number | null }
-  /** A generation reached its end. */
   | { kind: 'success'; sent_at: number }
   /** A question about its health was answered. A question without an answer counts only if it was a probe. */
   | { kind: 'answered' }
@@ -47,7 +45,6 @@ const LONGEST_PAUSE_MS = 30_000;
 /** The random share of a pause, so that the workers of a deployment do not probe in step. */
 const JITTER = 0.25;
 
-/** Returns the same object if nothing changes. */
 export function nextHealth(health: Health, news: HealthNews): Health {
   switch (news.kind) {
     case 'fault':

@@ -25,13 +25,11 @@ export interface ReplicasOptions {
   clock?: Clock;
   /** In [0, 1). */
   random?: () => number;
-  /** Finds the mode of a replica's logprobs. */
   probe?: WatchOptions['probe'];
   /** The policy record of the service. Once there is one, only `current` replicas get generations. */
   policy?: PolicyReading;
   /** Connects to a replica that has joined, or joins again; null: temporal.yaml neither names nor allows it. */
   connect?: (replica: string) => GenerationService | null;
-  /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
 }
 
@@ -40,7 +38,6 @@ const NOTHING_PUBLISHED: PolicyReading = {
   at: () => Promise.resolve(null),
 };
 
-/** The replicas of a service: where and when each request is sent. */
 export function createReplicas(
   services: readonly GenerationService[],
   options: ReplicasOptions,
@@ -115,7 +112,6 @@ const limitOf = (max_concurrent: ReplicasOptions['max_concurrent'], replicas: nu
 
 type Choice = ReturnType<typeof createChoice>;
 
-/** Which replica a request goes to. */
 function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate }) {
   const admitted = (): Member[] => all().filter(({ service }) => gate.admits(service.replica));
   const serving = (): Member[] => all().filter(({ service }) => gate.serves(service.replica));

@@ -7,9 +7,7 @@ interface Wish {
   sharer: Sharer;
 }
 
-/** A line for slots. */
 export interface SharedLine<Place> extends WaitingLine<Wish, Place> {
-  /** One of its slots is free again. */
   givesBack: (sharer: Sharer) => void;
 }
 

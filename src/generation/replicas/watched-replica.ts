@@ -30,12 +30,10 @@ export interface WatchedReplica {
   describe: (signal: AbortSignal) => Promise<ServiceDescription>;
   /** It failed at what another one answers. */
   blame: (fault: Fault) => void;
-  /** Waits until it no longer says that it is paused. */
   pauseOver: PauseOver;
   logprobsMode: LogprobsModeOf;
   /** It may have other settings from here on. */
   forget: () => void;
-  /** No probe follows. */
   close: () => void;
 }
 
@@ -146,7 +144,6 @@ function rememberMode(
   };
 }
 
-/** Current health, and the timer of the next probe. */
 function keepHealth(service: GenerationService, { clock, random, changed }: WatchOptions) {
   const closing = new AbortController();
   let health = HEALTHY;

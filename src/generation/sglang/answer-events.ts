@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { problemsOf } from '../../model/problems.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
-import { WeightLabel } from '../wire/ask.js';
+import { checked, WeightLabel } from '../wire/ask.js';
 import type { CallSite } from '../wire/wire-faults.js';
 import { ErrorEvent, protocolFault } from '../wire/wire-faults.js';
 import { isFiltered } from './limits.js';
@@ -47,7 +46,7 @@ export function createEventReader(
   let count = 0;
   let last: number | undefined;
   return (event) => {
-    const { output_ids, meta_info } = parsed(event, site);
+    const { output_ids, meta_info } = checked(Event, { value: event, site });
     const finish = finishIn(meta_info, request);
     const { completion_tokens, prompt_tokens } = meta_info;
     const from = output_ids.length === completion_tokens ? count : 0;
@@ -63,13 +62,6 @@ export function createEventReader(
     const choice = { index: 0, text: '', token_ids, logprobs, ...finish, weight_versions };
     return { choices: [choice], usage: { prompt_tokens, completion_tokens } };
   };
-}
-
-function parsed(event: unknown, site: CallSite): z.infer<typeof Event> {
-  const { data, error } = Event.safeParse(event);
-  if (data !== undefined) return data;
-  const [problem] = problemsOf(error, event);
-  throw protocolFault(`${problem?.where ?? 'event'}: ${problem?.what ?? 'malformed'}`, site);
 }
 
 /**

@@ -11,7 +11,6 @@ import type { Marked } from './memory.js';
 import { createMemory, marked, MEMORY_ROUTES, unmarked } from './memory.js';
 import * as sglang from './questions.js';
 import { createSglangService } from './sglang-service.js';
-import { settingsIn, signOf, startedOf } from './started.js';
 
 /** How the weights of a running SGLang server change (captures 04 to 09 and 16 to 19 of SGLang 0.5.23). */
 
@@ -44,7 +43,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
   const { replica } = options;
   const { engine, control, anew, http, close } = connect(options);
   const { order } = control;
-  const started = (bound: Bound) => startedOf(engine, bound);
+  const started = (bound: Bound) => sglang.startedOf(engine, bound);
   const said = async (bound: Bound): Promise<Marked> =>
     unmarked(await sglang.labelOf(engine, bound));
   const setLabel = async (wanted: Marked, bound: Bound): Promise<void> => {
@@ -67,7 +66,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
     remedies: REMEDIES,
     control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
     ...identityCalls({ replica, engine, anew: anew.engine }),
-    settings: async (bound) => settingsIn(await started(bound)),
+    settings: async (bound) => sglang.settingsIn(await started(bound)),
     logprobsMode: (model, bound) =>
       probed(model, {
         open: (timeouts) => createSglangService({ ...http, ...timeouts }),
@@ -139,7 +138,7 @@ function identityCalls({
   const asOne: WeightControl['asOne'] = ({ starts }, bound) =>
     theOne(replica, {
       label: async () => unmarked(await sglang.labelOf(anew, bound)).label,
-      started: starts ? () => signOf(anew, bound) : null,
+      started: starts ? () => sglang.signOf(anew, bound) : null,
     });
   return {
     asOne,
@@ -151,7 +150,7 @@ function identityCalls({
       return await identityOf(engine, { models, asked, ...bound });
     },
     processSign: async (bound) => {
-      const sign = await signOf(engine, bound);
+      const sign = await sglang.signOf(engine, bound);
       // It alone tells processes apart.
       return sign === null ? null : { started: sign, cpu_s: 0 };
     },

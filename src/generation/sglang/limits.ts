@@ -1,20 +1,7 @@
-import type { GenerationSettings } from '../../model/batch-request.js';
-import type { Limit } from '../generation-service.js';
+import type { AsSet, GenerationRequest, Limit } from '../generation-service.js';
 import type { Settings } from './questions.js';
 
-type Asked = Pick<
-  GenerationSettings,
-  | 'temperature'
-  | 'top_p'
-  | 'top_k'
-  | 'min_p'
-  | 'repetition_penalty'
-  | 'ignore_eos'
-  | 'bad_words'
-  | 'structured_outputs'
-  | 'stop_token_ids'
-  | 'top_logprobs'
-> & { logprobs: boolean };
+type Asked = AsSet & Pick<GenerationRequest, 'temperature' | 'logprobs'>;
 
 /** Whether tokens are sampled from fewer than all. */
 export const isFiltered = ({

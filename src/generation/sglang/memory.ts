@@ -21,10 +21,8 @@ const STATES = Object.keys(MARKS) as State[];
 
 export const MEMORY_ROUTES = ['/release_memory_occupation', '/resume_memory_occupation'] as const;
 
-/** What it has beside its weights. */
 const REST = ['kv_cache', 'cuda_graph'];
 
-/** A label as the engine says it. */
 export interface Marked {
   label: string;
   /** null: it has not slept since somebody resumed it. */

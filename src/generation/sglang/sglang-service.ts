@@ -1,4 +1,3 @@
-import { Fault } from '../../model/faults.js';
 import { MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import { shared } from '../../platform/waits/shared.js';
 import type { ServiceOptions } from '../adapter.js';
@@ -17,6 +16,7 @@ import { createGenerate } from '../wire/generate.js';
 import { createCalls, createStreams, serverRoot } from '../wire/http.js';
 import { unlessRefused, withLimits } from '../wire/models.js';
 import { createTokenizer } from '../wire/tokenizer.js';
+import { rejected } from '../wire/wire-faults.js';
 import { createEventReader } from './answer-events.js';
 import type { Facts } from './facts.js';
 import { createFacts } from './facts.js';
@@ -154,9 +154,6 @@ function opener({
       });
   };
 }
-
-const rejected = (replica: string, what: string): Fault =>
-  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
 
 /** Calls of programs have their own settings, which no planning sees. */
 function refuseLimits(

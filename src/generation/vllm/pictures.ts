@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Place } from '../../model/pictures.js';
 import { pictureUrls } from '../../model/pictures.js';
@@ -176,7 +177,7 @@ async function learn(
     }
     const echo = Echo.safeParse(jsonOf(answer));
     if (!echo.success) return { what: NO_ECHO };
-    if (isSame(echo.data.prompt_token_ids, token_ids)) return placeholder;
+    if (isDeepStrictEqual(echo.data.prompt_token_ids, token_ids)) return placeholder;
   }
   // Engines say 500 to a placeholder that is none, and to everything when they break.
   if (refused !== null && refused.status >= 500)
@@ -194,9 +195,6 @@ function candidates(ids: readonly number[], places: readonly Place[]): number[][
   const likely = [...counts].sort(([, a], [, b]) => b - a).map(([id]) => [id]);
   return [...likely.slice(0, MOST_TRIED), []];
 }
-
-const isSame = (a: readonly number[], b: readonly number[]): boolean =>
-  a.length === b.length && a.every((id, i) => id === b[i]);
 
 const probeBody = (model: string, token_ids: readonly number[]): object => ({
   model,

@@ -58,7 +58,7 @@ export const promptLogprobsBody = ({ model, prompt_ids }: Prompt) => ({
   prompt_logprobs: 0,
 });
 
-interface Prompt {
+export interface Prompt {
   model: string;
   prompt_ids: readonly number[];
 }

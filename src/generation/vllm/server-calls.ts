@@ -6,7 +6,6 @@ import type { GenerationService, ServiceDescription } from '../generation-servic
 import type { Bound } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { jsonOf, patience, quietly, routeMissing, soon } from '../wire/ask.js';
-import type { ContextOf } from '../wire/generate.js';
 import { unlessRefused, withLimits } from '../wire/models.js';
 import type { Tokenizer } from '../wire/tokenizer.js';
 import { createTokenizer } from '../wire/tokenizer.js';
@@ -20,37 +19,25 @@ interface Server extends Ask, Pick<Tokenizer, 'call_timeout_ms' | 'role_map'> {
   now: () => number;
 }
 
-type ServerCalls = Pick<
-  GenerationService,
-  | 'describe'
-  | 'renderChat'
-  | 'tokenize'
-  | 'detokenize'
-  | 'promptLogprobs'
-  | 'weightVersion'
-  | 'isPaused'
-  | 'isAsleep'
-> & { context: ContextOf };
-
 /** The small requests beside generation. */
-export function createServerCalls(server: Server): ServerCalls {
+export function createServerCalls(server: Server) {
   const bound = (signal: AbortSignal): Bound => ({ within_ms: server.call_timeout_ms, signal });
   const weights = createWeightVersion(server);
   const quiet = quietly(server);
   return {
-    describe: async (signal) => {
+    describe: async (signal: AbortSignal): Promise<ServiceDescription> => {
       const description = await describe(server, signal);
       weights.forget();
       return description;
     },
-    context: (model, signal) =>
+    context: (model: string, signal: AbortSignal) =>
       unlessRefused(async () => {
         const models = withLimits(await vllm.servedModels(server, soon(signal)));
         const tokens = models.find(({ id }) => id === model)?.max_model_len ?? null;
         return tokens === null ? null : { tokens };
       }),
     ...createTokenizer({ ...server, decoding: { text: 'prompt' } }),
-    promptLogprobs: (prompt, signal) =>
+    promptLogprobs: (prompt: vllm.Prompt, signal: AbortSignal) =>
       vllm.promptLogprobs(server, { ...prompt, ...bound(signal) }),
     weightVersion: weights.weightVersion,
     isPaused: shared(async () => {

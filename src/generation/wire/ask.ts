@@ -15,7 +15,6 @@ interface Given extends Bound {
 export interface Ask {
   /** The base URL of whom it asks, in messages. */
   replica: string;
-  /** Whatever the status. */
   raw: (name: string, given: Given) => Promise<HttpReply>;
   /** Throws by status, then `ProtocolError` if the body does not match the schema. */
   ask: <T>(name: string, given: Given & { schema: z.ZodType<T> }) => Promise<T>;
@@ -63,7 +62,6 @@ export const WeightLabel = nameOf(200);
 /** A model's name, in each request and each journal. */
 export const ModelName = nameOf(1000);
 
-/** The JSON body of a 200; otherwise undefined. */
 export function jsonOf({ status, text }: Pick<HttpReply, 'status' | 'text'>): unknown {
   if (status !== 200 || shapeProblem(text) !== null) return undefined;
   try {
@@ -99,10 +97,17 @@ interface Replied {
 
 export function read<T>(schema: z.ZodType<T>, { reply, site }: Replied): T {
   if (reply.status !== 200) throw refusalFault(refusalOf(reply), site);
-  const body = jsonOf(reply);
-  const parsed = schema.safeParse(body);
+  return checked(schema, { value: jsonOf(reply), site });
+}
+
+/** Throws a `ProtocolError` that names the field. */
+export function checked<T>(
+  schema: z.ZodType<T>,
+  { value, site }: { value: unknown; site: CallSite },
+): T {
+  const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const [problem] = problemsOf(parsed.error, body);
+  const [problem] = problemsOf(parsed.error, value);
   throw protocolFault(`${problem?.where ?? 'body'}: ${problem?.what ?? 'malformed'}`, site);
 }
 

@@ -6,7 +6,7 @@ import type {
 } from '../generation-service.js';
 import { addTo } from '../generation-service.js';
 import { withController } from '../../platform/waits/abort.js';
-import type { SentRequest, StreamState } from './stream-assembler.js';
+import type { StreamState } from './stream-assembler.js';
 import { assemble, finishStream, isCounted, startStream } from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
 import { mayBeTooLong, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
@@ -37,7 +37,6 @@ interface GenerateDeps {
   idle_timeout_ms: number;
 }
 
-/** One generation in progress. */
 interface Attempt {
   deps: GenerateDeps;
   site: CallSite;
@@ -80,49 +79,26 @@ export function createGenerate(deps: GenerateDeps) {
  */
 async function sendFitting(request: GenerationRequest, attempt: Attempt): Promise<GenerationEnd> {
   const { deps, site, controller, sent_at } = attempt;
-  const refused = (error: unknown): never => {
-    throw wireFault(error, site);
-  };
   const first = await send(request, attempt);
   if (!('refused' in first)) return first;
-  const room = await roomAfter(first.refused, { deps, request, signal: controller.signal });
-  if (room === null) return refused(first.refused);
-  if (room === 0) return emptyGeneration(sent_at);
-  const second = await send(shortened(request, room), attempt);
-  return 'refused' in second ? refused(second.refused) : second;
-}
-
-/**
- * How many tokens fit into the engine's context, if that is why it refused. Only the numbers of prompt and limit
- * decide, because a refusal may have any words. null: another reason, or an unknown limit.
- */
-async function roomAfter(
-  error: unknown,
-  {
-    deps,
-    request,
-    signal,
-  }: { deps: GenerateDeps; request: GenerationRequest; signal: AbortSignal },
-): Promise<number | null> {
-  if (!mayBeTooLong(error)) return null;
-  const context = await deps.context(request.model, signal);
+  // Only the numbers of prompt and limit decide, because a refusal may have any words.
+  const context = mayBeTooLong(first.refused)
+    ? await deps.context(request.model, controller.signal)
+    : null;
   const sent = { prompt_tokens: request.prompt_ids.length, max_tokens: request.max_tokens };
-  return context === null ? null : roomIn(context, sent);
-}
-
-const shortened = (request: GenerationRequest, max_tokens: number): GenerationRequest => ({
-  ...request,
-  max_tokens,
-  min_tokens: Math.min(request.min_tokens, max_tokens),
-});
-
-function emptyGeneration(sentAt: number): GenerationEnd {
-  return {
-    finish_reason: 'length',
-    stop_reason: null,
-    queue_s: secondsSince(sentAt),
-    generate_s: 0,
-  };
+  const max_tokens = context === null ? null : roomIn(context, sent);
+  if (max_tokens === null) throw wireFault(first.refused, site);
+  if (max_tokens === 0)
+    return {
+      finish_reason: 'length',
+      stop_reason: null,
+      queue_s: secondsSince(sent_at),
+      generate_s: 0,
+    };
+  const min_tokens = Math.min(request.min_tokens, max_tokens);
+  const second = await send({ ...request, max_tokens, min_tokens }, attempt);
+  if ('refused' in second) throw wireFault(second.refused, site);
+  return second;
 }
 
 /** Sends it and reads the answer. `refused`: an error before any event, or as the first one. */
@@ -133,7 +109,7 @@ async function send(
   const { deps, site, context, controller, watchdog, sent_at } = attempt;
   const { signal } = controller;
   let first_at = null as number | null;
-  let state: StreamState = startStream(sentOf(request, site));
+  let state: StreamState = startStream({ ...request, site });
   let hasBegun = false as boolean;
   /** Not counted yet: what passes on has its place. */
   let waiting = null as Delta | null;
@@ -183,27 +159,12 @@ async function send(
   };
 }
 
-const sentOf = (request: GenerationRequest, site: CallSite): SentRequest => ({
-  site,
-  prompt_ids: request.prompt_ids,
-  has_pictures: (request.pictures?.length ?? 0) > 0,
-  max_tokens: request.max_tokens,
-  logprobs: request.logprobs,
-  top_logprobs: request.top_logprobs,
-});
-
 const secondsSince = (at: number): number => (performance.now() - at) / 1000;
-
-/** Token counts of a request, as the sender has them. */
-interface SentCounts {
-  prompt_tokens: number;
-  max_tokens: number;
-}
 
 /** How many tokens fit into the context. null if the request fits: then its length is not the reason. */
 export function roomIn(
   { tokens, longest_prompt = tokens }: Context,
-  { prompt_tokens, max_tokens }: SentCounts,
+  { prompt_tokens, max_tokens }: { prompt_tokens: number; max_tokens: number },
 ): number | null {
   const room = prompt_tokens > longest_prompt ? 0 : tokens - prompt_tokens;
   return room < max_tokens ? Math.max(0, room) : null;

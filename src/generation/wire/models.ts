@@ -4,10 +4,8 @@ import type { ServiceDescription } from '../generation-service.js';
 import type { Bound } from '../weight-control.js';
 import type { Ask } from './ask.js';
 import { ModelName } from './ask.js';
+import { rejected } from './wire-faults.js';
 
-/** `GET /v1/models`, which all engines have. */
-
-/** Adapters count. */
 const MAX_MODELS = 10_000;
 
 /** An adapter has a parent, and no `max_model_len` of its own (captures 102 and 227). */
@@ -47,11 +45,10 @@ export async function servedModels(
   const { data } = await ask('GET /v1/models', { schema: Models, ...bound });
   const other = data[0]?.owned_by;
   if (other === kind || !KINDS.includes(other)) return data;
-  throw new Fault({
-    type: 'GenerationRejected',
-    message: `${replica}: expected an engine of kind ${kind}, got one of kind ${other}; a service has engines of one kind: give it a service of its own`,
-    at: replica,
-  });
+  throw rejected(
+    replica,
+    `expected an engine of kind ${kind}, got one of kind ${other}; a service has engines of one kind: give it a service of its own`,
+  );
 }
 
 /** An adapter has a parent (capture 227). */

@@ -5,7 +5,7 @@ import type { Finish, TopLogprobs } from '../../model/journal.js';
 import { isLogprob, LOGPROB_RANGE, MINUS_INFINITY } from '../../model/logprob.js';
 import { isTokenId } from '../../model/token-id.js';
 import { listOf, TokenIds } from '../../model/untrusted.js';
-import type { Delta, VersionSpan } from '../generation-service.js';
+import type { Delta, GenerationRequest, VersionSpan } from '../generation-service.js';
 import { CutOff, Miscount } from '../generation-service.js';
 import { WeightLabel } from './ask.js';
 import type { CallSite } from './wire-faults.js';
@@ -48,14 +48,11 @@ const CompletionChunk = z.object({
 type Choice = z.infer<typeof CompletionChunk>['choices'][number];
 
 /** What the stream is checked against. */
-export interface SentRequest {
+export interface SentRequest extends Pick<
+  GenerationRequest,
+  'prompt_ids' | 'pictures' | 'max_tokens' | 'logprobs' | 'top_logprobs'
+> {
   site: CallSite;
-  prompt_ids: readonly number[];
-  /** Some of its ids are the engine's own making, so it must say which it has. */
-  has_pictures?: boolean;
-  max_tokens: number;
-  logprobs: boolean;
-  top_logprobs: number;
 }
 
 /** What is known after some chunks. Tokens are not kept, so each chunk costs only its own size. */
@@ -134,7 +131,8 @@ function takeChoice(
     );
   }
   if (choice.prompt_token_ids != null) checkEcho(sent, choice.prompt_token_ids);
-  else if (sent.has_pictures === true && !state.echo_seen)
+  // Some of its ids are the engine's own making, so it must say which it has.
+  else if ((sent.pictures?.length ?? 0) > 0 && !state.echo_seen)
     throw violation(sent, 'expected the ids of the prompt with its pictures first, got none');
   const token_ids = choice.token_ids;
   if (token_ids == null) {

@@ -14,7 +14,6 @@ interface WatchdogOptions {
 }
 
 export interface Watchdog {
-  /** Called for each chunk with tokens. */
   arrived: () => void;
   stop: () => void;
 }

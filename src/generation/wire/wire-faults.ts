@@ -169,6 +169,10 @@ export function unavailableFault(
   });
 }
 
+/** What an engine, or this side for it, will not do however often it is asked. */
+export const rejected = (replica: string, what: string): Fault =>
+  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
+
 export function protocolFault(
   what: string,
   { cause, ...site }: CallSite & { cause?: HttpFailure },

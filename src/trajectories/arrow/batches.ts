@@ -50,13 +50,11 @@ const SCHEMA = {
 /** What ends a stream: a reader that does not find it has a part of the file. */
 export const END = Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
 
-/** What begins a stream. */
 export const HEAD = streamOf(SCHEMA.fields.map(({ type }) => new Column([], type))).subarray(
   0,
   -END.length,
 );
 
-/** The bytes of one record batch. */
 export const recordBatch = (rows: readonly ArrowRow[]): Buffer =>
   streamOf(
     ARROW_COLUMNS.map(({ name, type }) =>

@@ -20,7 +20,6 @@ export function packing(write: (batch: Buffer, rows: number) => Promise<void>) {
     if (isOther || bytes + sizeOf(rollout) > MOST_BATCH_BYTES) await flush();
   };
   return {
-    /** Whether all rows are written. */
     get isWhole(): boolean {
       return rows.length === 0;
     },

@@ -29,7 +29,6 @@ export function createFileStore({
   /** Size limit of the batch.json files whose requests are cached; the latest one always is. */
   max_request_bytes?: number;
   readers?: Readers;
-  /** The formats of the valid rollouts in results. */
   formats?: Formats;
 }): TrajectoryStore {
   const disk = createDisk(readers);

@@ -21,7 +21,6 @@ export interface JournalFile {
   /** Its first bytes, which contain the first writer's random id. */
   head: () => string;
   tail: (bytes: number) => Tail;
-  /** Returns the bytes written. */
   append: (text: string) => number;
   /**
    * Passes on the whole lines between two offsets, one by one, because together they may be larger than memory. A long
@@ -60,7 +59,6 @@ export async function openJournal(file: string, disk: Disk): Promise<JournalFile
   }
 }
 
-/** Opens it for reading; null if there is none. */
 export function findJournal(file: string): JournalFile | null {
   try {
     return opened(file, { flags: O_RDONLY });
@@ -80,7 +78,6 @@ function opened(file: string, { flags, mode }: { flags: number; mode?: number })
   return journalFile(keep(fd, { file, open }));
 }
 
-/** Its size, without opening it; 0 if there is none. */
 export const journalSize = (file: string): number =>
   statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 

@@ -74,7 +74,6 @@ export function createJournalFiles({
 
 const NO_TAIL: Tail = { bytes: Buffer.alloc(0), is_whole: true };
 
-/** null: there is none. */
 async function withJournal<T>(
   file: string,
   read: (journal: JournalFile) => T | Promise<T>,

@@ -25,12 +25,10 @@ import { openPartWriter } from './part-writer.js';
 /** Parts by another release, whose sequences have other columns, are closed again. */
 const BATCHES = `sequences-${createHash('sha256').update(HEAD).digest('hex').slice(0, 8)}.batches`;
 
-/** Results, parts of them, and files that an interrupted attempt has left. */
 const OUTPUTS = /^(parts$|(rollouts|failures|groups|metrics)\.json|rollouts\.arrow)/;
 
 interface Written {
   disk: Disk;
-  /** Of the valid rollouts. */
   formats: Formats;
 }
 
@@ -135,7 +133,6 @@ async function* wholeLines(file: string): AsyncGenerator<string> {
   }
 }
 
-/** null: there is none. */
 const readJsonFile = (file: string): Promise<unknown> =>
   ifThere(async () => readJson((await readWhole(file)).toString(), IN_PAYLOADS));
 

@@ -16,7 +16,6 @@ export interface Statement {
   values?: unknown[];
 }
 
-/** A row as it comes. */
 export type Named = Record<string, unknown>;
 
 /** A statement on its own connection. The caller declares the type of the rows. */

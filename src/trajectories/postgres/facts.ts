@@ -3,7 +3,6 @@ import { storing } from '../storing.js';
 import type { Facts, Series } from '../trajectory-store.js';
 import type { Database } from './database.js';
 
-/** One row per fact. */
 export function createTableFacts(database: Database, schema: string): Facts {
   const table = `"${schema}".fact`;
   const nameOf = (series: Series, n: number): string => checkedFact({ series, n }).series.join('/');

@@ -14,7 +14,6 @@ export interface JournalTable {
   insert: (rows: readonly JournalRow[]) => Promise<boolean[]>;
   /** The first rows from `from` on; there may be more. */
   read: (rollout: string, from: number) => Promise<StoredRow[]>;
-  /** null if there is no such row. */
   writerOf: (rollout: string, n: number) => Promise<string | null>;
   size: (rollout: string) => Promise<number>;
   /** The last rows, up to this many bytes. */

@@ -19,7 +19,6 @@ export interface PostgresSettings {
   url: string;
   /** Read for each new connection; default: `url`. */
   latest_url?: () => string;
-  /** Schema of its tables in the database. */
   schema: string;
   max_connections: number;
   outputs: OutputSettings;
@@ -79,7 +78,6 @@ export function openPostgresStore({
   };
 }
 
-/** Brings the schema to this release's version. */
 export async function migratePostgres(
   settings: PostgresSettings,
 ): Promise<{ from: number; to: number }> {
@@ -117,7 +115,6 @@ async function untilThere(
   }
 }
 
-/** What workers do with each table. */
 const USED = {
   journal: ['select', 'insert', 'delete'],
   batch: ['select', 'insert'],

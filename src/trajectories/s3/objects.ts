@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { OBJECTS, ResultObjects } from '../../model/results/result.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
@@ -41,7 +40,7 @@ export async function* linesIn(
 /** An object has about this much, and one row at least. */
 export const OBJECT_BYTES = 8 * 2 ** 20;
 
-export const EXTENSIONS = {
+const EXTENSIONS = {
   rollouts: 'jsonl',
   failures: 'jsonl',
   summaries: 'jsonl',
@@ -49,45 +48,32 @@ export const EXTENSIONS = {
   sequences: 'arrow',
 } as const;
 
-export type ObjectKind = keyof typeof EXTENSIONS;
-
-export interface RowsToPut {
-  kind: ObjectKind;
-  key: string;
-  pieces: readonly Buffer[];
-  rows: number;
-}
-
-/** Each object of sequences is a whole stream, so that any library reads it alone. */
-export async function putRows(
-  bucket: Bucket,
-  { kind, key, pieces, rows }: RowsToPut,
-): Promise<ResultObject> {
-  const body = Buffer.concat(kind === 'sequences' ? [HEAD, ...pieces, END] : pieces);
-  await bucket.put(key, body);
-  return { key, rows, bytes: body.length, sha256: sha256Of(body) };
-}
+type ObjectKind = keyof typeof EXTENSIONS;
 
 export interface ObjectsPlace {
   folder: string;
   kind: ObjectKind;
-  /** Default: `OBJECT_BYTES`. */
   object_bytes?: number | undefined;
+  known?: readonly ResultObject[];
 }
 
-/** Pieces of rows as objects of about this size, below a folder of this attempt. */
+/**
+ * Pieces of rows as objects of about this size, in a folder of this attempt, behind those that are `known`. Each object of
+ * sequences is a whole stream, so that any library reads it alone.
+ */
 export function openObjects(
   bucket: Bucket,
-  { folder, kind, object_bytes = OBJECT_BYTES }: ObjectsPlace,
+  { folder, kind, object_bytes = OBJECT_BYTES, known = [] }: ObjectsPlace,
 ) {
-  const objects: ResultObject[] = [];
-  const writer = randomUUID().slice(0, 8);
+  const objects = [...known];
   let kept: { pieces: Buffer[]; rows: number; bytes: number } = { pieces: [], rows: 0, bytes: 0 };
   const flush = async (): Promise<void> => {
     const { pieces, rows } = kept;
     const number = String(objects.length).padStart(8, '0');
-    const key = `${folder}/${writer}/${kind}-${number}.${EXTENSIONS[kind]}`;
-    objects.push(await putRows(bucket, { kind, key, pieces, rows }));
+    const key = `${folder}/${kind}-${number}.${EXTENSIONS[kind]}`;
+    const body = Buffer.concat(kind === 'sequences' ? [HEAD, ...pieces, END] : pieces);
+    await bucket.put(key, body);
+    objects.push({ key, rows, bytes: body.length, sha256: sha256Of(body) });
     kept = { pieces: [], rows: 0, bytes: 0 };
   };
   return {

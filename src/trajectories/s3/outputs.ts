@@ -34,9 +34,10 @@ const FIRST = '0';
 interface S3Outputs {
   bucket: Bucket;
   formats: Formats;
-  /** Size of objects. */
   object_bytes?: number | undefined;
 }
+
+const attemptName = (): string => randomUUID().slice(0, 8);
 
 export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): Outputs {
   const kinds = kindsOf(formats);
@@ -44,7 +45,6 @@ export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): O
   const epoch = (): Promise<string> => (reading ??= readEpoch(bucket));
   /** The parts that this attempt has joined; null: none yet. */
   let whole: Objects | null = null;
-  /** The table that it has written. */
   let groups: ResultObject[] = [];
   const folderOf = async (part: RowRange): Promise<string> =>
     partOf(`parts/${await epoch()}`, part);
@@ -80,14 +80,15 @@ export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): O
       const manifest = `${folder}/${placesOf(places)}.json`;
       const standing = await readGroups(bucket, manifest);
       if (standing !== null) return groupFiles(bucket, { manifest, ...standing });
-      const put = await putGroups(lines(), { bucket, folder, kinds, object_bytes });
+      const own = `${folder}/${attemptName()}`;
+      const put = await putGroups(lines(), { bucket, folder: own, kinds, object_bytes });
       const isOwn = await bucket.putOnce(manifest, JSON.stringify(put));
       const found = isOwn ? put : await readGroups(bucket, manifest);
       if (found === null) throw new Error(`${manifest} was there and is gone`);
       return groupFiles(bucket, { manifest, ...found });
     },
     putGroupTable: async (lines) => {
-      const folder = `parts/${await epoch()}/table`;
+      const folder = `parts/${await epoch()}/table/${attemptName()}`;
       const table = openObjects(bucket, { folder, kind: 'groups', object_bytes });
       for (const line of lines) await table.add(bytesOf(line), 1);
       groups = await table.end();
@@ -106,7 +107,7 @@ export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): O
     reopen: async () => {
       await bucket.remove(METRICS);
       const before = await readEpoch(bucket);
-      await bucket.put(EPOCH, JSON.stringify({ epoch: randomUUID().slice(0, 8) }));
+      await bucket.put(EPOCH, JSON.stringify({ epoch: attemptName() }));
       reading = null;
       for (const folder of ['parts', 'groups']) await removeAll(bucket, `${folder}/${before}/`);
     },
@@ -223,7 +224,6 @@ async function putGroups(
   return { objects, completed };
 }
 
-/** What the batch answers. */
 function groupFiles(
   { name }: Bucket,
   { manifest, completed }: Groups & { manifest: string },

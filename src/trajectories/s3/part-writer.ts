@@ -3,14 +3,12 @@ import type { Bucket } from '../../platform/s3/bucket.js';
 import type { Kind } from '../part-files.js';
 import { startOf, writing } from '../part-files.js';
 import type { PartPosition, PartWriter } from '../trajectory-store.js';
-import { EXTENSIONS, OBJECT_BYTES, Objects, putRows } from './objects.js';
+import { OBJECT_BYTES, Objects, openObjects } from './objects.js';
 
 export interface PartPlace {
   kinds: readonly Kind[];
-  /** The folder of the part. */
   folder: string;
   bucket: Bucket;
-  /** Default: `OBJECT_BYTES`. */
   object_bytes?: number | undefined;
 }
 
@@ -35,30 +33,25 @@ export async function openPartWriter(
   const recordOf = (position: PartPosition): string =>
     `${folder}/${position.attempt}/${position.written}.json`;
   const before = resume && (await takenOver(resume, { kinds, bucket, record: recordOf(resume) }));
-  const objects: Objects = before ?? {};
   let position: PartPosition =
     before === null || resume === null ? startOf(attempt, kinds) : { ...resume, attempt };
-  const buffers = new Map<Kind, { pieces: Buffer[]; rows: number }>();
+  const openFor = (kind: Kind) => {
+    const place = { folder: `${folder}/${attempt}`, kind, object_bytes: Infinity };
+    return openObjects(bucket, { ...place, known: before?.[kind] ?? [] });
+  };
+  const open = new Map(kinds.map((kind) => [kind, openFor(kind)]));
   const files = writing(position, {
     kinds,
-    put: (kind, { bytes, rows }) => {
-      const buffer = buffers.get(kind) ?? { pieces: [], rows: 0 };
-      buffers.set(kind, { pieces: [...buffer.pieces, bytes], rows: buffer.rows + rows });
-      return Promise.resolve();
-    },
+    put: async (kind, { bytes, rows }) => open.get(kind)?.add(bytes, rows),
   });
-  const flush = async (): Promise<void> => {
+  /** Returns all so far. */
+  const flush = async (): Promise<Objects> => {
     await files.flush();
-    for (const [kind, { pieces, rows }] of buffers) {
-      const key = `${folder}/${attempt}/${kind}-${String(position.written).padStart(8, '0')}.${EXTENSIONS[kind]}`;
-      objects[kind] = [
-        ...(objects[kind] ?? []),
-        await putRows(bucket, { kind, key, pieces, rows }),
-      ];
-    }
-    buffers.clear();
+    const objects: Objects = {};
+    for (const [kind, one] of open) objects[kind] = await one.end();
     ({ position } = files);
     await bucket.put(recordOf(position), JSON.stringify(objects));
+    return objects;
   };
   const kept = (): number => {
     const { offsets } = files.reached;
@@ -76,9 +69,8 @@ export async function openPartWriter(
       if (kept() >= object_bytes) await flush();
     },
     close: async () => {
-      await flush();
       // Who comes second has written the same rows.
-      await bucket.putOnce(`${folder}/${PART}`, JSON.stringify(objects));
+      await bucket.putOnce(`${folder}/${PART}`, JSON.stringify(await flush()));
     },
     abandon: () => Promise.resolve(),
   };

@@ -3,8 +3,6 @@ import type { News } from '../../deliver/pieces.js';
 import { createdOf, finishOf, modelOf, usageOf } from '../dialect.js';
 import type { Answering } from '../dialect.js';
 
-/** Answers in the dialect of `/v1/chat/completions`. */
-
 const headOf = (answering: Answering) => ({
   id: `chatcmpl-${answering.rollout_id}-${answering.turn}`,
   created: createdOf(answering),
@@ -44,7 +42,6 @@ function logprobsOf({ call: { line, sampled } }: Answering) {
   return { logprobs: { content, refusal: null } };
 }
 
-/** The body of an answer that is not streamed. */
 export function completion(answering: Answering) {
   const { content = '', reasoning, tool_calls = [] } = answering.call.answer ?? {};
   const isSilent = content === '' && tool_calls.length > 0;
@@ -79,7 +76,6 @@ const event = (
   choices: [{ index: 0, finish_reason: null, ...choice }],
 });
 
-/** The first event of a stream. */
 export const firstEvent = (answering: Answering): Event =>
   event(answering, { delta: { role: 'assistant', content: '' } });
 

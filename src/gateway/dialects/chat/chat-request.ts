@@ -16,8 +16,6 @@ import type { Body } from '../reading.js';
 import { checked, FIELDS, nullish, reader } from '../reading.js';
 import { ignoredIn, shapeIn, UNSUPPORTED } from '../shaping.js';
 
-/** Requests of the dialect `/v1/chat/completions`. */
-
 const Called = z.looseObject({
   id: z.string(),
   function: z.looseObject({ name: z.string(), arguments: z.string() }),

@@ -5,7 +5,6 @@ import { readChatRequest } from './chat-request.js';
 
 const data = (event: unknown): string => `data: ${JSON.stringify(event)}\n\n`;
 
-/** OpenAI's chat completions. */
 export const CHAT = {
   name: 'chat/completions',
   read: readChatRequest,

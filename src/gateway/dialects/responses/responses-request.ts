@@ -14,8 +14,6 @@ import { checked, FIELDS, nullish, reader } from '../reading.js';
 import { ignoredIn, shapeIn, unsupported } from '../shaping.js';
 import { messagesOf } from './input-items.js';
 
-/** Requests of the dialect `/v1/responses`. */
-
 const Fields = z.looseObject({
   ...FIELDS,
   input: z.array(z.unknown()).min(1).max(MOST_MESSAGES),
@@ -77,7 +75,6 @@ const ONLY: Readonly<Record<string, { value?: unknown; expected: string }>> = {
   stop: { expected: 'none' },
 };
 
-/** Throws a `Refused`. */
 function checkOnly(body: Body): void {
   for (const [name, { value, expected }] of Object.entries(ONLY)) {
     const got = body[name];
