@@ -19,13 +19,13 @@ import type { Waiting } from './contract.js';
 const MOST_AT_ONCE = 64;
 const EVERY_MS = 1000;
 
-/** Whether one more may be told now; it counts as told then. */
-export type MayTell = () => boolean;
+export type MayTell = ReturnType<typeof createTelling>;
 
-export function createTelling(now: () => number = () => performance.now()): MayTell {
+/** Whether one more may be told now; it counts as told then. */
+export function createTelling(now: () => number = () => performance.now()) {
   let left = MOST_AT_ONCE;
   let since = now();
-  return () => {
+  return (): boolean => {
     const more = Math.floor((now() - since) / EVERY_MS);
     left = Math.min(MOST_AT_ONCE, left + more);
     since += more * EVERY_MS;

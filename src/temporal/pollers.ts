@@ -3,7 +3,7 @@ import { commonMs } from '../platform/waits/common-clock.js';
 import { onTaskQueue } from './workflow-status.js';
 
 /** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
-const TYPES = { workflow: 1, activity: 2 } as const;
+export const TYPES = { workflow: 1, activity: 2 } as const;
 
 /** How often a worker reports to a server that takes reports; the SDK's own default is 60 s. */
 export const REPORTS_EVERY_S = 2;
@@ -25,7 +25,7 @@ export interface Sign {
   every: number;
 }
 
-type Time = { seconds?: unknown } | null;
+type Time = { seconds?: unknown; nanos?: number | null } | null;
 
 /** The part of a poller that says when it last asked, and who it is. */
 interface Poller {
@@ -36,7 +36,7 @@ interface Poller {
 /** The part of a worker that says when it last reported, and who it is. */
 interface Reporter {
   workerHeartbeat?: {
-    heartbeatTime?: (Time & { nanos?: number | null }) | null;
+    heartbeatTime?: Time;
     workerIdentity?: string | null;
   } | null;
 }

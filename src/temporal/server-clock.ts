@@ -1,38 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hostMs } from '../platform/waits/common-clock.js';
+import type { PollerServer } from './pollers.js';
+import { TYPES } from './pollers.js';
 
 /** What is used of a connection of the SDK. */
 interface Connection {
-  workflowService: {
-    pollWorkflowTaskQueue(question: Poll): Promise<unknown>;
-    describeTaskQueue(question: {
+  workflowService: Pick<PollerServer, 'describeTaskQueue'> & {
+    pollWorkflowTaskQueue(question: {
       namespace: string;
       taskQueue: { name: string };
-      taskQueueType: number;
-    }): Promise<{
-      pollers: readonly { identity?: string | null; lastAccessTime?: Time | null }[];
-    }>;
+      identity: string;
+    }): Promise<unknown>;
   };
   withAbortSignal<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T>;
-}
-
-interface Poll {
-  namespace: string;
-  taskQueue: { name: string };
-  identity: string;
-}
-
-interface Time {
-  seconds?: unknown;
-  nanos?: number | null;
 }
 
 const CLOCK_QUEUE = 'rollouts-clock';
 const LOOKS = 20;
 const BETWEEN_LOOKS_MS = 50;
-/** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
-const WORKFLOW = 1;
 
 /**
  * By how much this host's clock is ahead of the Temporal server's, in milliseconds, to within the delay of a call; null
@@ -56,7 +42,7 @@ export async function clockAhead(
     .catch(() => undefined);
   try {
     for (let looks = 0; looks < LOOKS; looks++) {
-      const question = { namespace, taskQueue, taskQueueType: WORKFLOW };
+      const question = { namespace, taskQueue, taskQueueType: TYPES.workflow };
       const { pollers } = await workflowService.describeTaskQueue(question);
       const own = pollers.find((one) => one.identity === identity);
       const { seconds, nanos } = own?.lastAccessTime ?? {};

@@ -74,14 +74,8 @@ function runningOf(playing: Playing, dependencies: Dependencies): RunningProgram
   return { playing, program, settings, dependencies };
 }
 
-interface PlayedLife {
-  /** Why it failed, where its service says so. */
-  failure?: Fault;
-  /** What its program asked in vain, and would again; null: nothing. */
-  misfit: string | null;
-}
-
-async function playLife(running: RunningProgram): Promise<PlayedLife> {
+/** `failure`: why it failed, where its service says so; `misfit`: what its program asked in vain, and would again. */
+async function playLife(running: RunningProgram) {
   const { playing, program, dependencies, settings } = running;
   const { journal, signal } = playing;
   const { rules } = program;
@@ -118,8 +112,7 @@ async function playLife(running: RunningProgram): Promise<PlayedLife> {
     await journal.sync();
     is = 'over';
     await playing.reportWaiting(null);
-    const { failure } = ended;
-    return { misfit: session.misfit(), ...(failure !== undefined && { failure }) };
+    return { misfit: session.misfit(), failure: ended.failure };
   } finally {
     // A service keeps the end of its program for whoever plays on.
     if (is === 'over' || !program.outlives) await stopped(program, { run, signal });

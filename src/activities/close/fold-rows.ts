@@ -93,14 +93,8 @@ const MOST_ASKED = 1000;
  * The outcome of a rollout whose workflow has ended by itself although its journal has no end: a restored store has
  * lost it. After a stop, rollouts without an end are those that were not started; a step has only groups that ended.
  */
-function lostEnds({
-  input: { stopped },
-  store,
-  delivered,
-  endOf,
-  warn,
-}: Pick<BatchToFold, 'input' | 'store' | 'delivered' | 'endOf'> & Pick<Attempt, 'warn'>) {
-  let asked = stopped && delivered === undefined ? MOST_ASKED : 0;
+function lostEnds({ input, store, delivered, endOf, warn }: BatchToFold & Pick<Attempt, 'warn'>) {
+  let asked = input.stopped && delivered === undefined ? MOST_ASKED : 0;
   return async (ref: RolloutRef, trajectory: Trajectory): Promise<Outcome | null> => {
     if (hasEnded(trajectory) || asked >= MOST_ASKED) return null;
     asked += 1;

@@ -1,7 +1,7 @@
 import { fieldIn } from '../../model/foreign-object.js';
 import type { GenerationService } from '../../generation/generation-service.js';
+import type { CheckedTemplate, Conversation } from '../../model/turn/template-check.js';
 import { promptProblem, templateOf, templateProblem } from '../../model/turn/template-check.js';
-import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Dependencies } from '../dependencies.js';
@@ -57,9 +57,20 @@ export async function checkTemplate(
 ): Promise<void> {
   const { generation, max_rollout_turns } = request;
   if (observationFormatOf(request) === 'bare' || max_rollout_turns === 0) return;
-  const goes_on = max_rollout_turns > 1;
-  const asked = { generation, goes_on, prompts, dependencies, signal };
-  const problems = (service: GenerationService) => problemsOn(service, asked);
+  const { model, chat_template_kwargs } = generation;
+  const isOff = (name: string): boolean => fieldIn(chat_template_kwargs, name) === false;
+  const conversation = {
+    goes_on: max_rollout_turns > 1,
+    thinks: !isOff('enable_thinking') && !isOff('thinking'),
+  };
+  const conversations = [...prompts.values()].slice(0, MOST_CONTINUED).map((asked) => ({
+    ...conversation,
+    prompt: promptOf(asked, dependencies),
+    given: dependencies.environment(asked.task)?.roles ?? null,
+  }));
+  const template = { model: model ?? '', chat_template_kwargs, signal };
+  const problems = (service: GenerationService) =>
+    problemsOf(conversations, templateOf(service, template));
   const answers = await askedOnce(() => pool.askEach(problems, signal));
   const found = answers.flatMap(({ replica, answer }) =>
     answer.map(({ what, is_certain }) => ({ what: `${replica}: ${what}`, is_certain })),
@@ -77,30 +88,15 @@ interface Found {
   is_certain: boolean;
 }
 
-interface Questions {
-  generation: GenerationSettings;
-  goes_on: boolean;
-  prompts: Prompts;
-  dependencies: Pick<Dependencies, 'environment'>;
-  signal: AbortSignal;
-}
-
-async function problemsOn(
-  service: GenerationService,
-  { generation, goes_on, prompts, dependencies, signal }: Questions,
+/** `given`: the roles of the environment's observations; null: it does not declare them. */
+async function problemsOf(
+  conversations: readonly (Omit<Conversation, 'role'> & { given: readonly string[] | null })[],
+  template: CheckedTemplate,
 ): Promise<Found[]> {
-  const { model, chat_template_kwargs } = generation;
-  const template = templateOf(service, { model: model ?? '', chat_template_kwargs, signal });
-  const isOff = (name: string): boolean => fieldIn(chat_template_kwargs, name) === false;
-  const thinks = !isOff('enable_thinking') && !isOff('thinking');
   const found = new Map<string, Found>();
-  for (const asked of [...prompts.values()].slice(0, MOST_CONTINUED)) {
-    const given = dependencies.environment(asked.task)?.roles ?? null;
-    const prompt = promptOf(asked, dependencies);
+  for (const { given, ...conversation } of conversations) {
     const tried = await Promise.all(
-      (given ?? USUAL_ROLES).map((role) =>
-        templateProblem({ prompt, role, goes_on, thinks }, template),
-      ),
+      (given ?? USUAL_ROLES).map((role) => templateProblem({ ...conversation, role }, template)),
     );
     const problems = tried.filter((what) => what !== null);
     const is_certain = given !== null || problems.length === tried.length;

@@ -155,14 +155,8 @@ async function note(found: Found, change: Partial<ReplicaChange>): Promise<null>
  * that is all that is done for it.
  */
 async function isFreed(found: Found): Promise<boolean> {
-  const {
-    order: { version },
-    replica,
-    record,
-    entry,
-    control,
-    signal,
-  } = found;
+  const { replica, record, entry, control, signal } = found;
+  const { version } = found.order;
   const { paused_until, needs, fault } = fieldsOf(entry);
   const reach = await cutHalfLoaded(control, { signal });
   if (reach !== 'answers') {
@@ -179,12 +173,9 @@ async function isFreed(found: Found): Promise<boolean> {
 
 /** A replica that is to be restored may be away. It is waited for without being touched; an update does not wait. */
 async function checkIsThere({ replica, entry, control, signal }: Found): Promise<void> {
-  const needs = {
-    cache: 'keep' as const,
-    sleep: fieldsOf(entry).slept === null ? null : ('ours' as const),
-  };
   const bound = { within_ms: QUESTION_MS, signal };
-  const { lacks } = await control.examine(needs, bound);
+  const sleep = fieldsOf(entry).slept === null ? null : 'ours';
+  const { lacks } = await control.examine({ cache: 'keep', sleep }, bound);
   if (lacks.length > 0) throw refused(`${replica} lacks ${lacks.join(', ')}`);
   // Nothing is paused behind a balancer: nobody would know which of its engines.
   await control.asOne({ starts: true }, bound);

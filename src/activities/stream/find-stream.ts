@@ -21,7 +21,7 @@ export async function findState(
   const failures: (Failures | undefined)[] = [];
   for (const group of candidates) {
     const end = await facts.ended.find(group);
-    const found = await stateOf(group, { ...facts, end, num_repeats });
+    const found = await stateOf(group, { facts, end, num_repeats });
     if ('as' in found) out.push(found);
     else groups.push(found);
     failures.push(end?.failures);
@@ -48,16 +48,11 @@ export async function findState(
 
 async function stateOf(
   group: number,
-  {
-    admitted,
-    dropped,
-    end,
-    num_repeats,
-  }: Pick<StreamFacts, 'admitted' | 'dropped'> & { end: GroupEnd | null; num_repeats: number },
+  { facts, end, num_repeats }: { facts: StreamFacts; end: GroupEnd | null; num_repeats: number },
 ): Promise<OpenGroup | OutGroup> {
-  if ((await dropped.find(group)) !== null) return { group, as: 'dropped' };
+  if ((await facts.dropped.find(group)) !== null) return { group, as: 'dropped' };
   if (end !== null && end.outcome !== 'complete') return { group, as: end.outcome };
-  const born = (await admitted.find(group))?.born ?? null;
+  const born = (await facts.admitted.find(group))?.born ?? null;
   return end !== null
     ? { group, born, state: 'complete', in_flight: 0 }
     : { group, born, state: 'running', in_flight: num_repeats };

@@ -45,7 +45,10 @@ export function openStream(plan: StreamPlan) {
       set({});
     },
     /** A version of the policy's record. */
-    served: () => servedIn(state),
+    served: (): Served => {
+      const { pacing, is_published, born, waiting = null } = state;
+      return { served: pacing.served, is_published, born, target: pacing.target, waiting };
+    },
     serves: (served: Served): void => {
       set(withNews(state, served));
     },
@@ -90,11 +93,6 @@ export function openStream(plan: StreamPlan) {
     forNextRun: (): StreamPlan => ({ ...plan, pacing: settings, found: state }),
   };
 }
-
-const servedIn = ({ pacing, is_published, born, waiting = null }: StreamState): Served => ({
-  served: pacing.served,
-  ...{ is_published, born, target: pacing.target, waiting },
-});
 
 function withNews(
   state: StreamState,

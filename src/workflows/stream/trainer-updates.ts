@@ -31,7 +31,11 @@ export function handleTrainerUpdates(whyNot: State['whyNot']) {
   const state: State = { asking: new Set(), opened: null, closed: null, whyNot };
   setHandler(
     nextStepUpdate,
-    (asked) => answer(asked, state).catch((error: unknown) => unlessCancelled(error, state)),
+    (asked) =>
+      answer(asked, state).catch((error: unknown): NextStepAnswer => {
+        if (!isCancellation(error)) return refused(error);
+        return { ready: false, why: state.closed ?? 'the stream is cancelled' };
+      }),
     {
       validator: (asked) => {
         refuse(stepAskedProblem(asked));
@@ -208,11 +212,6 @@ async function forget(through: number, state: State): Promise<{ kept_from: numbe
   if (through >= stream.now().kept_from) await deliveries.forget(through);
   stream.forgotten(through);
   return { kept_from: stream.now().kept_from };
-}
-
-function unlessCancelled(error: unknown, { closed }: State): NextStepAnswer {
-  if (isCancellation(error)) return { ready: false, why: closed ?? 'the stream is cancelled' };
-  return refused(error);
 }
 
 function checkAsked(

@@ -15,10 +15,6 @@ const MOST_EVENTS = 5000;
 /** After the last look nobody knows what they wait for. */
 const NOTHING_SEEN: RolloutsSeen = { turns: 0, tokens: 0, waiting: null, took_ms: 0 };
 
-interface Looking {
-  over: () => void;
-}
-
 interface Looks {
   seen: (rollouts: RolloutsSeen) => void;
   /** Row and repeat of each rollout that runs; null: slices run them. */
@@ -29,7 +25,7 @@ interface Looks {
 export function lookWhileTheyRun(
   { batch_id, looks, by_hand }: Pick<BatchPlan, 'batch_id' | 'looks'> & { by_hand?: true },
   { seen, running }: Looks,
-): Looking {
+) {
   const looking = async (): Promise<void> => {
     const { runStartTime } = workflowInfo();
     for (let pause_ms = FIRST_MS; workflowInfo().historyLength < MOST_EVENTS;) {
@@ -54,14 +50,14 @@ const pauseAfter = ({ took_ms }: RolloutsSeen, age_ms: number): number =>
 function display(
   looks: true | undefined,
   { looking, seen }: Pick<Looks, 'seen'> & { looking: () => Promise<void> },
-): Looking {
+) {
   const scope = new CancellationScope();
   const ended = (): void => {
     seen(NOTHING_SEEN);
   };
   if (looks) scope.run(looking).then(ended, ended);
   return {
-    over: () => {
+    over: (): void => {
       scope.cancel();
     },
   };
@@ -80,7 +76,7 @@ interface StepLooks {
 export function lookWhileStepsAreAwaited(
   { stream_id, looks }: StreamPlan,
   { seen, running, step, onLook }: StepLooks,
-): Looking {
+) {
   const looking = async (): Promise<void> => {
     for (;;) {
       await condition(() => step().isAsked);
@@ -103,7 +99,7 @@ export function lookWhileStepsAreAwaited(
 }
 
 /** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */
-export function lookAtItself(seen: Looks['seen']): Looking {
+export function lookAtItself(seen: Looks['seen']) {
   const { parent, workflowId: batch_id } = workflowInfo();
   return lookWhileTheyRun(
     { batch_id, by_hand: true, ...(parent === undefined && { looks: true }) },
