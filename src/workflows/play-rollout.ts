@@ -23,13 +23,14 @@ export interface Reached extends LimitsSoFar {
 
 interface RolloutPlay extends EndedBy, OpeningOptions {
   limits: RolloutLimits;
-  view: RolloutView;
-  /** The plan of its previous run; null: it has none. */
-  plan: RolloutPlan | null;
+  /** Absent: it has no workflow of its own, and its journal shows it. */
+  view?: RolloutView;
+  /** The plan of its previous run; absent: it has none. */
+  plan?: RolloutPlan | undefined;
   /** Continues in a new run; null: there is no need yet. */
-  inNewRun: (now: Reached) => Promise<never> | null;
+  inNewRun?: (now: Reached) => Promise<never> | null;
   /** Called when it plays no more, before it is finished. */
-  onEnded: () => void;
+  onEnded?: () => void;
 }
 
 /**
@@ -44,41 +45,41 @@ export async function playRollout(
 
   const ending = await untilEnd(async (limitTo) => {
     limits.onDeadline(limitTo);
-    view.onUnserved(limits.unserved);
+    view?.onUnserved(limits.unserved);
     // 1. Open the journal. The same activity plays for one turn slice if it can.
     const plan = playing.plan ?? (await opening());
     if (plan.progress.ended === null) {
       limits.planned(plan);
-      view.planned(plan);
+      view?.planned(plan);
     }
     const again = startOver(opening);
     // 2. Play turns until the journal has the rollout's end.
     let { progress } = plan;
     while (progress.ended === null) {
-      const anew = inNewRun({ plan: { ...plan, progress }, ...limits.soFar() });
+      const anew = inNewRun?.({ plan: { ...plan, progress }, ...limits.soFar() }) ?? null;
       if (anew !== null) await anew;
       const next = { plan, progress, left_ms: limits.leftMs(), limits: limits.ofTurns() };
       progress = await play(next, view).catch(again);
-      view.progressed(progress);
+      view?.progressed(progress);
     }
     return plan.is_batch ? null : endedAs(plan, { ...progress, ended: progress.ended });
   }, playing);
   limits.close();
-  onEnded();
+  onEnded?.();
 
   // 3. End here what no turn has ended: timeout, stop, cancellation, a fault. Close a batch of one, too.
   if ('result' in ending) {
-    view.finished(ending);
+    view?.finished(ending);
     return ending.result;
   }
   // A raw input may name no rollout that could be finished.
   const isRaw = !playing.in_slice;
   if (ending.failure?.type === 'InvalidBatchRequest' && isRaw) throw failWith(ending.failure);
-  view.finishing();
+  view?.finishing();
   const finished = await CancellationScope.nonCancellable(() =>
     finishRollout({ ...ending, rollout: input }),
   );
-  view.finished(finished);
+  view?.finished(finished);
 
   // 4. Report what the journal says.
   return report(finished);
@@ -120,13 +121,13 @@ const BY_TURNS = {
 } as const;
 
 /** Plays as many turns as fit into a turn slice, or one turn in two activities. */
-async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
+async function play(next: Turn, view: RolloutView | undefined): Promise<TurnProgress> {
   const { plan, progress } = next;
   const [first, then] =
     plan.plays === 'in_slices' ? ['playTurns' as const] : BY_TURNS[progress.phase];
   const played = await run(first, next);
   if (then === undefined) return played;
-  view.progressed(played);
+  view?.progressed(played);
   return await run(then, next);
 }
 

@@ -31,7 +31,7 @@ export async function rollout(
     onStop: (stop) => {
       setHandler(stopSignal, stop);
     },
-    plan: reached?.plan ?? null,
+    plan: reached?.plan,
     inNewRun: (now) => (history.isLong() ? continueAsNew<typeof rollout>(input, now) : null),
     onEnded: looks.over,
     in_slice: false,

@@ -5,8 +5,9 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { turnsOf } from '../../model/journal/calls.js';
 import { openTokens, waitingOf } from '../../model/journal/standing.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
+import { emptyTrajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
-import type { FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
+import type { FinishRollout } from '../contract.js';
 import type { Body, Dependencies } from '../dependencies.js';
 import { journalLost } from '../playing.js';
 import { namesOf } from '../record-fault.js';
@@ -30,8 +31,15 @@ export const finishRollout: Body<'finishRollout'> = async ([input], running) => 
   const { batch_id, row, repeat } = placeOf(input.rollout, attempt.workflow_id);
   const ref = { batch_id, row, repeat };
   const is_batch = isByHand(input.rollout);
-  if (is_batch && (await store.findRequest(batch_id)) === null)
-    return { ...neverPlanned(ref, input), ...unlisted };
+  if (is_batch && (await store.findRequest(batch_id)) === null) {
+    // It was never planned: there is no journal to end, and no batch to close.
+    const { stop_reason, failure } = input;
+    const result = {
+      ...resultOf(ref, emptyTrajectory()),
+      stop_reason: stop_reason ?? ('failed' as const),
+    };
+    return { result, failure, facts: null, batch: null, ...unlisted };
+  }
   const by = { activity: 'finishRollout', run: attempt.run_id };
   const end = { by, play: () => Promise.resolve(), otherwise: endAs(input, { ref, store }) };
   const trajectory = await withLease({ ...running, ref, folds: AT_ONCE }, (lease) =>
@@ -39,9 +47,10 @@ export const finishRollout: Body<'finishRollout'> = async ([input], running) => 
   );
   const stopped = input.stop_reason === 'stopped';
   const known = factsOf(trajectory);
+  const failure = trajectory.end?.failure ?? null;
   return {
     result: resultOf(ref, trajectory),
-    failure: facts(trajectory.end?.failure ?? null),
+    failure: failure && { type: failure.type, message: failure.message },
     facts: known && { ...known, ...pageOf(rolloutId(ref), running) },
     ...unlisted,
     batch: is_batch ? await closeBatch([{ batch_id, stopped }], running) : null,
@@ -88,23 +97,3 @@ function lastWait(trajectory: Trajectory): string {
   const waiting = waitingOf(standing, { names: namesOf(trajectory), now_s, silent_s });
   return waiting === null ? 'it had not begun' : `it waited for ${waitingText(waiting)}`;
 }
-
-/** There is no journal to end, and no batch to close. */
-const neverPlanned = (
-  ref: RolloutRef,
-  { stop_reason, failure }: FinishRollout,
-): FinishedRollout => ({
-  result: {
-    rollout_id: rolloutId(ref),
-    stop_reason: stop_reason ?? 'failed',
-    turn_count: 0,
-    total_reward: 0,
-    total_tokens: 0,
-  },
-  failure,
-  facts: null,
-  batch: null,
-});
-
-const facts = (failure: FailureFacts | null): FailureFacts | null =>
-  failure && { type: failure.type, message: failure.message };

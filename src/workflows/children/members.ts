@@ -15,7 +15,6 @@ import {
   unawaited,
 } from '../steering/messages.js';
 import { createLimits } from '../steering/rollout-limits.js';
-import { UNSEEN } from '../views/rollout-view.js';
 import type { Member } from './refill.js';
 
 /** A rollout that runs: a child workflow, or played by this one. */
@@ -83,13 +82,9 @@ export function playMember(
   let end = (): void => undefined;
   const result = playRollout(ref, {
     limits: own,
-    view: UNSEEN,
     onStop: (stop) => {
       end = stop;
     },
-    plan: null,
-    inNewRun: () => null,
-    onEnded: () => undefined,
     in_slice: true,
     summary: summaryOf(ref, num_repeats),
     heartbeat_timeout_ms,

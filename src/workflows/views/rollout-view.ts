@@ -95,16 +95,6 @@ export function showRollout() {
   };
 }
 
-/** The view of a rollout without a workflow of its own: its journal shows it. */
-export const UNSEEN: RolloutView = {
-  onUnserved: () => undefined,
-  planned: () => undefined,
-  progressed: () => undefined,
-  seen: () => undefined,
-  finishing: () => undefined,
-  finished: () => undefined,
-};
-
 type Attributes = Extract<Parameters<typeof upsertSearchAttributes>[0], readonly unknown[]>;
 
 /** The workflow task of an upsert fails for ever if the namespace lacks one of them. */
