@@ -39,7 +39,7 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
   const has_workflows = request?.rollout_workflows ?? true;
   const totals = { turns: 0, tokens: 0 };
   const ended: Ended = { valid: 0, reward_sum: 0 };
-  const waits: Waits[] = [];
+  const waits: { ref: RolloutRef; waiting: Waiting }[] = [];
   // The workflow says which rollouts run, unless it has slices. Else a journal without an end may be that of one that was
   // terminated or deleted.
   const running = places?.map(([row, repeat]): Place => ({ row, repeat })) ?? null;
@@ -83,13 +83,15 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
   const quiet = quietOf(withoutJournal(all, journals), seen);
   const told = await waitOfQuiet(quiet, { ...dependencies, asked });
   const took_ms = Math.ceil(performance.now() - began);
-  const isKnown = running !== null || !has_workflows;
-  const waiting =
-    told !== null && isUnwritten(told)
-      ? told
-      : await withReason(mostCommonWait(await ofOpen(waits, { ...dependencies, isKnown })), {
-          ...{ ...dependencies, told, service },
-        });
+  const isKnown = running !== null || !has_workflows || waits.length > FEW;
+  const isTold = told !== null && isUnwritten(told);
+  const open: Waiting[] = [];
+  for (const { ref, waiting } of isTold ? [] : waits)
+    if (isKnown || !(await dependencies.isOver(rolloutId(ref)).catch(() => false)))
+      open.push(waiting);
+  const waiting = isTold
+    ? told
+    : await withReason(mostCommonWait(open), { ...dependencies, told, service });
   // Whether a truncated one is dropped only its whole journal says.
   const isCounted = request !== null && !in_groups && request.overlong !== 'drop';
   return { ...totals, ...(isCounted && { ended }), waiting, took_ms };
@@ -106,24 +108,8 @@ type Place = Pick<RolloutRef, 'row' | 'repeat'>;
 const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 const placeKeys = (places: readonly Place[]): ReadonlySet<string> => new Set(places.map(placeKey));
 
-interface Waits {
-  ref: RolloutRef;
-  waiting: Waiting;
-}
-
 /** A batch of slices does not know who runs. Where only so many wait, one that does not would matter. */
 const FEW = 20;
-
-async function ofOpen(
-  waits: readonly Waits[],
-  { isKnown, isOver }: { isKnown: boolean } & Pick<Dependencies, 'isOver'>,
-): Promise<Waiting[]> {
-  const open: Waiting[] = [];
-  for (const { ref, waiting } of waits)
-    if (isKnown || waits.length > FEW || !(await isOver(rolloutId(ref)).catch(() => false)))
-      open.push(waiting);
-  return open;
-}
 
 /** All of a batch of slices, in the order in which each slice starts them; of one that is not there, its first. */
 function* placesIn(slices: readonly RowRange[], num_repeats = 1): Generator<Place> {
