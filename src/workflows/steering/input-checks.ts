@@ -112,11 +112,11 @@ const rolloutsIn = ({ first, last, num_repeats }: SliceInput): number =>
 type Check = (value: unknown) => boolean;
 
 /** Whether a value is an object whose fields are what each check wants; it may have others. */
-export const hasFields = (value: unknown, fields: Readonly<Record<string, Check>>): boolean =>
+const hasFields = (value: unknown, fields: Readonly<Record<string, Check>>): boolean =>
   isObject(value) && Object.entries(fields).every(([name, check]) => check(value[name]));
 
 /** The field may be absent. */
-export const maybe =
+const maybe =
   (check: Check): Check =>
   (value) =>
     value === undefined || check(value);
