@@ -60,7 +60,6 @@ export function shapedReward(
   };
 }
 
-/** What the effort levels made of an answer. */
 type Effort = NonNullable<Shaping['effort']>;
 
 /** null: the levels are switched off. */
@@ -86,7 +85,6 @@ const Row = z.object({
 });
 const UserMessage = z.looseObject({ role: z.literal('user'), content: z.unknown() });
 
-/** The content of a row's last user message. */
 function lastPromptOf(row: unknown): unknown {
   const input = Row.safeParse(row).data?.responses_create_params.input ?? [];
   if (typeof input === 'string') return input;

@@ -5,8 +5,6 @@ import type { JournalCall } from './calls.js';
 import type { Sampled } from './open-answers.js';
 import { isProgram, type Trajectory } from './trajectory.js';
 
-/** The beginning of a rollout, as lines of a journal that continues it. */
-
 /** All that counts of the rollout so far, as its journal is read. */
 export interface Played {
   trajectory: Trajectory;

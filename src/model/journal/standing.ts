@@ -42,7 +42,6 @@ export const newStanding = (): Standing => ({
 export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
   [...open.values()].reduce((sum, count) => sum + count, 0);
 
-/** What it waits for, by the last fault of all. */
 export const lastFault = ({ faults }: Pick<Standing, 'faults'>): LineOf<'fault'> | null =>
   [...faults.values()].at(-1) ?? null;
 
@@ -173,7 +172,6 @@ export const SILENT_S = 30;
 
 export interface Names {
   task: string;
-  /** The request's `generation.service`. */
   service: string;
 }
 

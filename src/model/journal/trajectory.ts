@@ -47,15 +47,12 @@ export interface Trajectory extends Calls, Lives {
   session: Session;
   /** Which ids of a loop's log stand for pictures, in order. */
   pictures: PlacedPicture[];
-  /** The environment's current state. */
   extra_env_info: ForeignObject;
   /** The rollout's own current list; undefined if the sample has no such column. */
   stop_strings: string[] | null | undefined;
   total_reward: number;
   rewards: Record<string, number>;
-  /** Fault lines by type. */
   faults: Record<string, number>;
-  /** What it waits for. */
   standing: Standing;
 }
 
@@ -193,7 +190,6 @@ function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   beginTurn(trajectory, { ...start, prompt_ids, sampled: begun?.sampled });
 }
 
-/** Turns that were played in a lost session are wasted. */
 function dropLife(trajectory: Trajectory): void {
   dropAnswers(trajectory);
   const { inherited_tokens, wasted_tokens, assistant_tokens } = trajectory;
@@ -266,7 +262,6 @@ export const contextLength = ({ calls }: Pick<Trajectory, 'calls'>): number =>
 export const contextOf = ({ calls }: Pick<Trajectory, 'calls'>): number[] =>
   promptOf(calls, calls.length - 1);
 
-/** How far it is. */
 export const totalsOf = ({ calls, total_reward, assistant_tokens, env_tokens }: Trajectory) => ({
   turn_count: answered(calls),
   total_reward,

@@ -14,7 +14,6 @@ import type { Summary } from './summary.js';
 
 type Metrics = Record<string, number>;
 
-/** A rollout that an agent played. */
 type Played = Summary & { agent: AgentSummary };
 
 const playedByAgents = (summaries: readonly Summary[]): Played[] =>

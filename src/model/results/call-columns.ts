@@ -29,14 +29,12 @@ const sequencesIn = ({ all_tokens, sequences: [main, ...others] }: Sequences) =>
   ...(main.over_span === true && { over_span: main.over_span }),
 });
 
-/** How the last life ended. */
 function endOf(life: Life | undefined) {
   if (!life?.exit) return {};
   const { code, signal, tail, submission, said } = life.exit;
   return { program_end: { code, signal, tail, submission, metadata: said?.metadata ?? null } };
 }
 
-/** What an agent of NeMo Gym has answered. */
 function resultColumns({ calls, lives }: Pick<Trajectory, 'calls' | 'lives'>) {
   const result = lastResult({ lives });
   if (result === null) return {};

@@ -8,7 +8,6 @@ import type { Trajectory } from '../journal/trajectory.js';
 
 export type CallRules = Pick<RolloutSettings, 'train_resampled' | 'train_separate'>;
 
-/** Those of the rollout's request. */
 export const rulesOf = ({
   settings_in_force: settings,
 }: Pick<Trajectory, 'settings_in_force'>): CallRules => ({

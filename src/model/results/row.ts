@@ -55,7 +55,6 @@ interface Main extends Pick<
   Row,
   'message_log' | 'assistant_tokens' | 'finish_reasons' | 'policy_versions' | 'segments'
 > {
-  /** The calls whose answers stand in it. */
   calls: readonly number[];
   /** Absent: what it has beside its prompt and its answers. */
   env_tokens?: number;

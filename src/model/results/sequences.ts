@@ -122,7 +122,6 @@ function logOf(
   return log;
 }
 
-/** The columns that follow from the answers of some calls. */
 export function factsOf(
   { calls, settings_in_force: settings }: Trajectory,
   run: readonly number[],

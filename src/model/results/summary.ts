@@ -43,7 +43,6 @@ export const Summary = z.object({
   /** A hash of all tokens that were sampled; absent: none were, or nobody knows them. */
   sampled: z.number().exactOptional(),
   agent: AgentSummary.exactOptional(),
-  /** The tree of calls of a rollout whose agent asked for answers. */
   tree: TreeSummary.exactOptional(),
 });
 export type Summary = z.infer<typeof Summary>;

@@ -59,7 +59,6 @@ export const messagesAfterAnswer = (message: ChatMessage): ChatMessage[] => [
   message,
 ];
 
-/** For one template and role. */
 export interface TurnSeam {
   /** What it renders up to the end of the placeholder's answer. */
   before: number[];

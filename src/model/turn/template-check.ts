@@ -40,11 +40,8 @@ export const templateOf = (
 export interface Conversation {
   /** Roles of the prompt's messages. */
   prompt: readonly string[];
-  /** Roles of the observations. */
   role: string;
-  /** Whether an answer follows an observation. */
   goes_on: boolean;
-  /** Whether the policy's answers begin with a thought. */
   thinks: boolean;
 }
 

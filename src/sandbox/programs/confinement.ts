@@ -105,6 +105,5 @@ export interface Ended {
   excess: string | null;
   /** The beginning of its standard output. */
   output: Buffer;
-  /** It has printed more than that. */
   is_cut: boolean;
 }

@@ -210,7 +210,6 @@ async function startGuarded(
 const PREFIX = 'rollout-program-';
 const prefix = (): string => path.join(tmpdir(), PREFIX);
 
-/** Beside what programs see: whose it is. */
 const claimIn = (base: string): string => path.join(base, 'owner.json');
 
 async function abandoned(): Promise<string[]> {

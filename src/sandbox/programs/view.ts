@@ -40,7 +40,6 @@ interface Seeing {
   name: string;
   mounts: readonly string[];
   submit_mounts: readonly string[];
-  /** Folders of the Python that a patch is made with. */
   prefixes: readonly string[];
 }
 

@@ -20,7 +20,6 @@ export interface Process {
 }
 
 export interface Seen {
-  /** Parents come before their children. */
   processes: Process[];
   /** false: a process was gone before it was read, so its replacement may be missing. */
   is_whole: boolean;

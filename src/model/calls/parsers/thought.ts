@@ -6,7 +6,6 @@ const CLOSE = '</think>';
 export interface Thought {
   /** undefined: it does not think, or that is not known yet. */
   reasoning?: string;
-  /** Everything behind the thoughts. */
   rest: string;
 }
 

@@ -3,7 +3,6 @@
  * at the end and nullable; readers ask by name.
  */
 
-/** What a row has of each type. */
 interface Values {
   utf8: string;
   large_utf8: string;
