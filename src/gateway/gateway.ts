@@ -20,7 +20,6 @@ export interface GatewayOptions {
   advertise?: string | null;
   /** How it alone is reached, where `advertise` leads to several; null: as `advertise` says. */
   direct?: string | null;
-  /** The secret of the keys. */
   secret: string;
   /** Who answers what other workers play; null: there are none. */
   answerers?: Answerers | null;

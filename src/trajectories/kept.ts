@@ -73,7 +73,6 @@ export function createRequestReader({
   read,
 }: {
   max_bytes: number;
-  /** null if there is none. */
   find: (batch: string) => FoundRequest | null | Promise<FoundRequest | null>;
   read: (batch: string) => Promise<StoredRequest | null>;
 }): (batch: string) => Promise<StoredRequest | null> {

@@ -7,7 +7,6 @@ import { firstDifference } from '../model/request-difference.js';
 import type { StoredRequest } from '../model/stream/stream-request.js';
 import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
 
-/** A request as it was put. */
 export type WrittenRequest = BatchRequest | StreamRequest;
 
 export function parseRequest(text: string): WrittenRequest {
@@ -37,7 +36,6 @@ export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): 
   ]);
 }
 
-/** Names the first sample that differs. */
 export function checkSameSamples(theirs: readonly string[], ours: readonly string[]): void {
   const row = ours.findIndex((sample, i) => sample !== theirs[i]);
   if (row === -1 && theirs.length === ours.length) return;

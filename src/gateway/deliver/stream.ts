@@ -60,7 +60,6 @@ interface Looking {
 }
 const AGAIN = Symbol('again');
 
-/** Looks whenever there is news. */
 async function lastOf({ attached, life }: Giving, { isCut, look }: Looking): Promise<Last> {
   const { call } = attached;
   for (;;) {

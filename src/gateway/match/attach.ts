@@ -20,7 +20,6 @@ const MISMATCH: Refusal = {
 
 export interface IncomingRequest {
   request: HashedRequest;
-  /** The header; null: none. */
   idempotency_key: string | null;
   /** Its client says that it has asked before. */
   is_retry: boolean;

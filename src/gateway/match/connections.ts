@@ -14,7 +14,6 @@ export interface Attached {
   cut: () => void;
   /** It has the whole answer: what becomes of it. */
   handed: (watch: (decide: (whole: boolean) => void) => Handed) => void;
-  /** It was told that there is no answer. */
   left: () => void;
 }
 

@@ -23,7 +23,6 @@ export interface Candidate {
 
 export interface Asking {
   key: string;
-  /** The header `Idempotency-Key`; null: none. */
   idempotency_key: string | null;
   /** Its client says that it has asked before. */
   is_retry: boolean;

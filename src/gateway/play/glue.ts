@@ -18,7 +18,6 @@ export type End = { id: number; by: 'eos' | 'stop_token' } | null;
 
 export interface Joint {
   end: End;
-  /** The calls of the answer. */
   calls: readonly Pick<ToolCall, 'id' | 'name'>[];
   /** What follows it; at least one. */
   news: readonly CallMessage[];

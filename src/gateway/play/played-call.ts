@@ -62,7 +62,6 @@ export interface PlayedCall {
 
   /** null: an earlier attempt or life has begun it. */
   request: HashedRequest | null;
-  /** The request is needed no longer. */
   release: () => void;
   /** In the journal; null: it has no line yet. */
   turn: number | null;

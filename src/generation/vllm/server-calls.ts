@@ -19,7 +19,6 @@ interface Server extends Ask, Pick<Tokenizer, 'call_timeout_ms' | 'role_map'> {
   now: () => number;
 }
 
-/** The small requests beside generation. */
 export function createServerCalls(server: Server) {
   const bound = (signal: AbortSignal): Bound => ({ within_ms: server.call_timeout_ms, signal });
   const weights = createWeightVersion(server);

@@ -46,7 +46,6 @@ interface Attempt {
   sent_at: number;
 }
 
-/** `generate` of one replica: one streamed completion, watched, checked, and passed on chunk by chunk. */
 export function createGenerate(deps: GenerateDeps) {
   return (request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd> =>
     withController(context.signal, async (controller) => {

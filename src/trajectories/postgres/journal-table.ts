@@ -8,7 +8,6 @@ export interface StoredRow {
   lines: string;
 }
 
-/** The statements on table `journal`. */
 export interface JournalTable {
   /** In one transaction; returns for each row whether it is stored. */
   insert: (rows: readonly JournalRow[]) => Promise<boolean[]>;

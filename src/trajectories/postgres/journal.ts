@@ -93,7 +93,6 @@ async function readOn(
   }
 }
 
-/** Lines of one writer on their way into the table, in order. */
 function createAppender({
   id,
   fold,
