@@ -1,3 +1,4 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { UsageError } from '../platform/command.js';
 import { plainJson } from '../platform/plain.js';
 import { didYouMean } from '../platform/nearest.js';
@@ -11,6 +12,15 @@ export const TEXT = { type: 'string' } as const;
 export const FLAG = { type: 'boolean', default: false } as const;
 /** A settings file that has to be there. */
 export const FILE = { type: 'string', default: DEFAULT_FILE } as const;
+
+type Options = NonNullable<ParseArgsConfig['options']>;
+
+/** The options of a command that takes nothing else. */
+export const optionsIn = <T extends Options>(args: string[], options: T) =>
+  parseArgs({ args, options }).values;
+
+export const optionsAndWordsIn = <T extends Options>(args: string[], options: T) =>
+  parseArgs({ args, options, allowPositionals: true });
 
 /** The settings that FILE has under this name. */
 export function settingsNamed<T>(

@@ -1,5 +1,4 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import type { BatchClient, BatchHandle, Outcome } from '../client/batch-client.js';
 import {
   awaitOutcome,
@@ -19,7 +18,7 @@ import { commandLine } from '../platform/command.js';
 import { writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { DEFAULT_FILE, FLAG, TEXT, onlyOne } from './arguments.js';
+import { DEFAULT_FILE, FLAG, TEXT, onlyOne, optionsAndWordsIn } from './arguments.js';
 import { withScreen } from './terminal.js';
 import { storeOfBatch } from './store.js';
 import { temporalSettings } from './temporal-settings.js';
@@ -38,7 +37,7 @@ export async function watchCommand(args: string[]): Promise<number> {
 
 function meantIn(args: string[]): { batchId: string; config: string | undefined } {
   const options = { config: TEXT };
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const { values, positionals } = optionsAndWordsIn(args, options);
   return { batchId: onlyOne(positionals, 'one batch id'), config: values.config };
 }
 
@@ -132,7 +131,7 @@ export async function stopCommand(args: string[]): Promise<number> {
 
 export async function resultCommand(args: string[]): Promise<number> {
   const options = { config: TEXT, json: FLAG };
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const { values, positionals } = optionsAndWordsIn(args, options);
   const batchId = onlyOne(positionals, 'one batch id');
   const { config, json } = values;
   return await withClient(config, async (client, { server }) => {
@@ -175,7 +174,6 @@ interface Place {
   taskQueue: string;
 }
 
-/** The server has to answer. */
 export async function withClient(
   config: string | undefined,
   use: (client: BatchClient, place: Place) => Promise<number>,

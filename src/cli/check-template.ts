@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 import { foreignObject, type ForeignObject } from '../model/foreign-object.js';
 import { readJson } from '../platform/json/kept.js';
@@ -9,7 +8,7 @@ import { plain } from '../platform/plain.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import { loadConfig } from '../workers/config.js';
 import { createPool } from '../workers/parts.js';
-import { FILE, TEXT, settingsNamed } from './arguments.js';
+import { FILE, TEXT, settingsNamed, optionsIn } from './arguments.js';
 
 const ROLES = ['user', 'tool', 'environment'] as const;
 const PROMPTS = [['user'], ['system', 'user']] as const;
@@ -17,14 +16,11 @@ const LONGEST = '1m';
 
 /** Reports, for each replica of a service and each role of observations, whether its chat template can be continued. */
 export async function checkTemplateCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      service: { type: 'string', default: 'default' },
-      model: TEXT,
-      'template-kwargs': { type: 'string', default: '{}' },
-      config: FILE,
-    },
+  const values = optionsIn(args, {
+    service: { type: 'string', default: 'default' },
+    model: TEXT,
+    'template-kwargs': { type: 'string', default: '{}' },
+    config: FILE,
   });
   const config = await loadConfig(values.config);
   const { service: name } = values;

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
@@ -14,17 +13,14 @@ import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 import { styleOf } from './terminal.js';
-import { DEFAULT_FILE, FLAG, TEXT } from './arguments.js';
+import { DEFAULT_FILE, FLAG, TEXT, optionsIn } from './arguments.js';
 
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
 const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;
 
 /** Checks everything that temporal.yaml names. The exit code is 1 if something is broken. */
 export async function checkCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: { config: TEXT, json: FLAG },
-  });
+  const values = optionsIn(args, { config: TEXT, json: FLAG });
   const found = await check(values.config);
   const style = styleOf();
   for (const finding of found)
@@ -35,7 +31,6 @@ export async function checkCommand(args: string[]): Promise<number> {
   return found.some(({ state }) => state === 'broken') ? 1 : 0;
 }
 
-/** One line for all findings. */
 export function summaryOf(found: readonly Pick<Finding, 'state' | 'waits'>[]): string {
   const [broken, limited] = (['broken', 'limited'] as const).map(
     (state) => found.filter((finding) => finding.state === state).length,
@@ -69,7 +64,6 @@ async function check(file: string | undefined): Promise<Finding[]> {
 /** An error has its fields in lines of their own. */
 const inOneLine = (text: string): string => text.replace(/:\n\s+/, ': ').replaceAll(/\n\s+/g, '; ');
 
-/** The remedy follows below the line. */
 function linesOf({ part, state, what, remedy }: Finding, style: TextStyle): string[] {
   const [first = '', ...rest] = wrapped(
     plainLine(`${part}: ${what}`),

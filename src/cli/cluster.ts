@@ -1,16 +1,12 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { runCluster } from '../../lab/demos/cluster/cluster.js';
-import { FLAG, TEXT, integerOf } from './arguments.js';
+import { FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
 
 export async function clusterCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      exit: FLAG,
-      folder: TEXT,
-      repeats: { type: 'string', default: '32' },
-    },
+  const values = optionsIn(args, {
+    exit: FLAG,
+    folder: TEXT,
+    repeats: { type: 'string', default: '32' },
   });
   const name = `cluster-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
   const num_repeats = integerOf('--repeats', { text: values.repeats, least: 1 });

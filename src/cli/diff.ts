@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import type { Parting } from '../client/diff/parting.js';
 import { isParted, partingOf } from '../client/diff/parting.js';
 import type { Pair } from '../client/diff/pairs.js';
@@ -10,13 +9,13 @@ import { placeOfRollout, rolloutId } from '../model/workflow-safe/rollout-id.js'
 import { UsageError } from '../platform/command.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { FLAG, TEXT } from './arguments.js';
+import { FLAG, TEXT, optionsAndWordsIn } from './arguments.js';
 import { meantBatch, withStoreThatAnswers } from './store.js';
 
 /** Where the rollouts of two batches part, or two rollouts, from their journals. Exit code 1: they do. */
 export async function diffCommand(args: string[]): Promise<number> {
   const options = { config: TEXT, json: FLAG };
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const { values, positionals } = optionsAndWordsIn(args, options);
   const [a, b] = positionals;
   if (a === undefined || b === undefined || positionals.length > 2)
     throw new UsageError(`expected two batches or two rollouts, got ${positionals.length}`);

@@ -14,11 +14,8 @@ import { plain } from '../platform/plain.js';
 const LOOK_EVERY_MS = 1000;
 const ANSWER_BYTES = 4 * 2 ** 20;
 const ANSWER_MS = 5000;
-/** What a proxy says that has no engine behind it. */
 const NOBODY = [502, 503, 504];
-/** Passed on as they come. */
 const PASSED_ON = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
-/** They drain the engine first. */
 const ENDING = ['SIGTERM', 'SIGINT'] as const;
 
 interface Attended {
@@ -104,7 +101,6 @@ async function persistently(ask: () => Promise<unknown>, signal: AbortSignal): P
   }
 }
 
-/** Returns a function that listens no longer. */
 function pass(child: ChildProcess, drain: () => void): () => void {
   let isDraining = false;
   const end = (name: NodeJS.Signals): void => {

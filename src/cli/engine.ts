@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util';
 import { UsageError } from '../platform/command.js';
-import { FLAG, TEXT, printJson } from './arguments.js';
+import { FLAG, TEXT, printJson, optionsIn } from './arguments.js';
 import { attend } from './engine-attend.js';
 import { showStatus, withPolicy } from './policy.js';
 
@@ -20,7 +19,7 @@ const VERBS = ['list', 'join', 'drain', 'leave', 'attend'] as const;
 export async function engineCommand([name = '', ...all]: string[]): Promise<number> {
   const at = all.indexOf('--');
   const [args, command] = at < 0 ? [all, []] : [all.slice(0, at), all.slice(at + 1)];
-  const { values } = parseArgs({ args, options: OPTIONS });
+  const values = optionsIn(args, OPTIONS);
   const { service, url = '', force, 'drain-limit': drain_limit } = values;
   const verb = VERBS.find((one) => one === name);
   if (verb === undefined)

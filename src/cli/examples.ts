@@ -1,16 +1,16 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { copyExamples } from '../../dev/example.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
+import { optionsAndWordsIn } from './arguments.js';
 
 const OWN = path.join(PROJECT_ROOT, 'examples');
 
 /** An installed package is no place to try and change things in. */
 export async function examplesCommand(args: string[]): Promise<number> {
-  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
+  const { positionals } = optionsAndWordsIn(args, {});
   const [folder = 'examples', ...others] = positionals;
   if (others.length > 0)
     throw new UsageError(`examples: expected one FOLDER, got ${positionals.length}`);

@@ -1,16 +1,14 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { BatchResult } from '../model/results/result.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { TEXT, integerIn, onlyOne } from './arguments.js';
+import { TEXT, integerIn, onlyOne, optionsAndWordsIn } from './arguments.js';
 import { meantBatch, withStoreThatAnswers } from './store.js';
 
-/** Writes the valid rollouts of a batch or a step into a file of either form. */
 export async function exportCommand(args: string[]): Promise<number> {
   const options = { config: TEXT, step: TEXT, to: TEXT };
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const { values, positionals } = optionsAndWordsIn(args, options);
   const id = onlyOne(positionals, 'one batch or stream');
   const to = { file: values.to ?? '', format: formatOf(values.to) };
   const step = integerIn('--step', { text: values.step, least: 0 }) ?? null;

@@ -1,11 +1,9 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { learn } from '../../lab/demos/learning/learn.js';
 import { torchOf, vllmOf } from '../../lab/demos/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
-import { FLAG, TEXT, integerOf, oneOf } from './arguments.js';
+import { FLAG, TEXT, integerOf, oneOf, optionsIn } from './arguments.js';
 
-/** Number of steps, and the held-out reward to reach with them. */
 const LESSON = {
   example: { steps: '50', target: '0.9' },
   torch: { steps: '60', target: '0.7' },
@@ -38,7 +36,7 @@ const ENGINES = ['example', 'torch', 'vllm'] as const;
 const TRAINERS = ['own', 'trl'] as const;
 
 export async function learningCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({ args, options: OPTIONS });
+  const values = optionsIn(args, OPTIONS);
   const { chaos, kills } = values;
   const trainer = oneOf('--trainer', { text: values.trainer, among: TRAINERS });
   // What TRL trains is a policy in torch.

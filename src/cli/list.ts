@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { resultOf } from '../client/list/find-result.js';
 import { listTable, isOpen, merged, withProgress, withResult } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/list-table.js';
@@ -8,7 +7,7 @@ import { whyNot } from '../client/server.js';
 import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { FLAG, TEXT, integerOf } from './arguments.js';
+import { FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
 import { styleOf, write } from './terminal.js';
 import type { GivenStore } from './store.js';
 import { withGivenStore } from './store.js';
@@ -18,9 +17,11 @@ type ListStore = Pick<TrajectoryStore, 'listBatches' | 'findRequest' | 'facts' |
 
 /** Batches and streams: those of the store, and those that the Temporal server has. */
 export async function listCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: { config: TEXT, limit: { ...TEXT, default: '20' }, running: FLAG, json: FLAG },
+  const values = optionsIn(args, {
+    config: TEXT,
+    limit: { ...TEXT, default: '20' },
+    running: FLAG,
+    json: FLAG,
   });
   const limit = integerOf('--limit', { text: values.limit, least: 1 });
   const { server } = await temporalSettings(values.config);

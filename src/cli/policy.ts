@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { isAbsolute, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { readText } from '../platform/utf8-text.js';
 import type { PolicyClient } from '../client/policy-client.js';
@@ -12,7 +11,15 @@ import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { checkJson } from '../platform/json/fault-place.js';
 import { placeOf } from '../platform/s3/bucket.js';
-import { DEFAULT_FILE, TEXT, integerIn, integerOf, printJson, settingsNamed } from './arguments.js';
+import {
+  DEFAULT_FILE,
+  TEXT,
+  integerIn,
+  integerOf,
+  printJson,
+  settingsNamed,
+  optionsIn,
+} from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = {
@@ -113,7 +120,7 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
     const verbs = ['status', ...Object.keys(FIELDS)].map((one) => `policy ${one}`);
     throw new UsageError(`expected ${verbs.join(', ')}, got ${JSON.stringify(verb)}`);
   }
-  const { 'take-over': take_over, ...values } = parseArgs({ args, options: OPTIONS }).values;
+  const { 'take-over': take_over, ...values } = optionsIn(args, OPTIONS);
   const given = verb === 'status' ? {} : await givenTo(verb, values);
   const input: object = { ...given, ...(take_over === true && { take_over }) };
   return await withPolicy(values, async (policy) => {

@@ -1,24 +1,18 @@
-import { parseArgs } from 'node:util';
 import type { Target } from '../../viewer/report/report.js';
 import { writeReport } from '../../viewer/report/report.js';
 import { readBundle } from '../../viewer/shell.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
-import { rangeOf, TEXT } from './arguments.js';
+import { rangeOf, TEXT, optionsAndWordsIn } from './arguments.js';
 import { targetIn } from './show/show-options.js';
 import { withStoreThatAnswers } from './store.js';
 
-/** Rollouts as a page that needs nothing else. */
 export async function reportCommand(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      config: TEXT,
-      output: { ...TEXT, short: 'o' },
-      steps: TEXT,
-      'max-size': { ...TEXT, default: '20' },
-    },
+  const { values, positionals } = optionsAndWordsIn(args, {
+    config: TEXT,
+    output: { ...TEXT, short: 'o' },
+    steps: TEXT,
+    'max-size': { ...TEXT, default: '20' },
   });
   const targets = targetsOf(positionals, values.steps);
   const file = values.output ?? `${positionals.join('+').replaceAll('/', '-')}.html`;
@@ -49,7 +43,6 @@ function targetsOf(positionals: readonly string[], steps: string | undefined): T
   throw new UsageError(`expected one or two of ID, ID/ROW and ID/ROW-REPEAT, got ${got}`);
 }
 
-/** Of megabytes. */
 function bytesOf(text: string): number {
   const megabytes = Number(text);
   if (text.trim() !== '' && megabytes > 0 && Number.isFinite(megabytes)) return megabytes * 1e6;

@@ -1,20 +1,16 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { startViewer } from '../../viewer/serve/serve.js';
 import { addressOf, tokenIn } from '../../viewer/serve/token.js';
 import { readBundle } from '../../viewer/shell.js';
 import { plain } from '../platform/plain.js';
 import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
-import { DEFAULT_FILE, TEXT, integerOf } from './arguments.js';
+import { DEFAULT_FILE, TEXT, integerOf, optionsIn } from './arguments.js';
 import { fileOfStore, withStoreThatAnswers } from './store.js';
 
 /** Rollouts of a store as pages, until SIGINT or SIGTERM. */
 export async function serveCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: { config: TEXT, port: { ...TEXT, default: '8234' } },
-  });
+  const values = optionsIn(args, { config: TEXT, port: { ...TEXT, default: '8234' } });
   const port = integerOf('--port', { text: values.port, least: 0 });
   const config = (await fileOfStore(values.config)) ?? DEFAULT_FILE;
   const bundle = await readBundle();

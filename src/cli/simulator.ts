@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { lineOf, problemsOf } from '../model/problems.js';
@@ -6,7 +5,7 @@ import { parseYaml } from '../platform/yaml.js';
 import { startSimulator } from '../../simulator/server.js';
 import { SimulatorSettings } from '../../simulator/settings.js';
 import { readText } from '../platform/utf8-text.js';
-import { TEXT, integerOf } from './arguments.js';
+import { TEXT, integerOf, optionsIn } from './arguments.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);
@@ -20,14 +19,11 @@ export async function simulatorCommand(args: string[]): Promise<number> {
 /** Each setting is an option of its own, `--tokens-per-second` for `tokens_per_second`; values are read as YAML. */
 async function readOptions(args: string[]): Promise<{ port: number; settings: SimulatorSettings }> {
   const names = Object.keys(SimulatorSettings.shape);
-  const { values } = parseArgs({
-    args,
-    options: {
-      port: { type: 'string', default: '8000' },
-      settings: TEXT,
-      config: TEXT,
-      ...Object.fromEntries(names.map((name) => [optionOf(name), TEXT])),
-    },
+  const values = optionsIn(args, {
+    port: { type: 'string', default: '8000' },
+    settings: TEXT,
+    config: TEXT,
+    ...Object.fromEntries(names.map((name) => [optionOf(name), TEXT])),
   });
   const given: Record<string, unknown> = values;
   const path = values.settings;

@@ -1,5 +1,4 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import type { BatchHandle } from '../client/batch-client.js';
 import { follow } from '../client/follow.js';
 import type { Started } from '../client/start-batch.js';
@@ -13,25 +12,20 @@ import { isRecord } from '../platform/json/object.js';
 import { plain } from '../platform/plain.js';
 import { readText } from '../platform/utf8-text.js';
 import { within } from '../platform/waits/abort.js';
-import { FLAG, TEXT, integerIn, onlyOne } from './arguments.js';
+import { FLAG, TEXT, integerIn, onlyOne, optionsIn, optionsAndWordsIn } from './arguments.js';
 import { watched, withClient } from './batch.js';
-
-/** Starts batches: `start` and `fork`. */
 
 const SETTINGS = { type: 'string', multiple: true, default: [] as string[] } as const;
 
 export async function startCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      config: TEXT,
-      'input-file': TEXT,
-      like: TEXT,
-      set: SETTINGS,
-      id: TEXT,
-      watch: FLAG,
-      restart: FLAG,
-    },
+  const values = optionsIn(args, {
+    config: TEXT,
+    'input-file': TEXT,
+    like: TEXT,
+    set: SETTINGS,
+    id: TEXT,
+    watch: FLAG,
+    restart: FLAG,
   });
   const { 'input-file': file, like, set, watch, restart, config } = values;
   if ((file === undefined) === (like === undefined))
@@ -46,18 +40,14 @@ export async function startCommand(args: string[]): Promise<number> {
 
 /** A batch whose rollouts continue one of another batch. */
 export async function forkCommand(args: string[]): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      config: TEXT,
-      at: TEXT,
-      repeats: TEXT,
-      set: SETTINGS,
-      id: TEXT,
-      'train-prefix': { type: 'boolean' },
-      watch: FLAG,
-    },
+  const { values, positionals } = optionsAndWordsIn(args, {
+    config: TEXT,
+    at: TEXT,
+    repeats: TEXT,
+    set: SETTINGS,
+    id: TEXT,
+    'train-prefix': { type: 'boolean' },
+    watch: FLAG,
   });
   const { at, set, watch, config, 'train-prefix': train_prefix } = values;
   if (at === undefined) throw new UsageError('expected --at turn:N or --at token:N');
@@ -184,7 +174,6 @@ function checkedId(option: string, id: string): string {
   throw new UsageError(`${option}: ${error.issues[0]?.message ?? 'expected a batch id'}`);
 }
 
-/** The given id, or a new one. */
 function idOr(id: string | undefined, stem: () => string): string {
   if (id !== undefined) return checkedId('--id', id);
   const time = new Date().toISOString().replace(/[-:]|\.\d+/g, '');

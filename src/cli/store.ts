@@ -1,5 +1,4 @@
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { UsageError } from '../platform/command.js';
 import { exists } from '../platform/files.js';
 import { plain } from '../platform/plain.js';
@@ -8,14 +7,14 @@ import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-stor
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 import { migrateStore, withStore } from '../workers/open-store.js';
-import { DEFAULT_FILE, FILE } from './arguments.js';
+import { DEFAULT_FILE, FILE, optionsIn } from './arguments.js';
 
 /** `store migrate`. */
 export async function storeCommand([verb = '', ...args]: string[]): Promise<number> {
   if (verb !== 'migrate')
     throw new UsageError(`expected store migrate, got ${JSON.stringify(verb)}`);
-  const { values } = parseArgs({ args, options: { config: FILE } });
-  console.log(await migrateStore(await loadConfig(values.config), process.env));
+  const { config } = optionsIn(args, { config: FILE });
+  console.log(await migrateStore(await loadConfig(config), process.env));
   return 0;
 }
 
@@ -32,7 +31,6 @@ export async function fileOfStore(file: string | undefined): Promise<string | un
   return isLocal ? local : file;
 }
 
-/** How long a person waits for a database. */
 const STORE_MS = 5000;
 
 /** The store that temporal.yaml names; `store` is null if it does not answer. */

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { follow } from '../client/follow.js';
 import { createScreen } from '../client/screen.js';
@@ -8,7 +7,7 @@ import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
-import { FLAG, TEXT, integerOf, printJson } from './arguments.js';
+import { FLAG, TEXT, integerOf, printJson, optionsIn } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = { config: TEXT, id: TEXT, through: TEXT, watch: FLAG };
@@ -17,7 +16,7 @@ const VERBS = ['status', 'stop', 'forget'];
 
 /** `stream status`, `stream stop` and `stream forget`. */
 export async function streamCommand([verb = '', ...args]: string[]): Promise<number> {
-  const { values } = parseArgs({ args, options: OPTIONS });
+  const values = optionsIn(args, OPTIONS);
   const { id, through } = values;
   if (!VERBS.includes(verb) || id === undefined)
     throw new UsageError(
@@ -37,7 +36,6 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
   }
 }
 
-/** Returns the exit code. */
 export async function stopStream(stream: Pick<StreamClient, 'stop' | 'ended'>): Promise<number> {
   const waits = await stream.stop();
   console.log(waits === null ? 'stop was sent' : plain(`stop was sent, but ${waits}`));

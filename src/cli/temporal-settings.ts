@@ -7,10 +7,7 @@ import { connectionSettings } from '../workers/connection-settings.js';
 import { DEFAULT_FILE } from './arguments.js';
 import { givenConfig } from './store.js';
 
-/**
- * Where the Temporal server is, the task queue of its workers, and their generation services. Without a temporal.yaml
- * the defaults apply, and no service is known: a trainer's machine needs none.
- */
+/** Without a temporal.yaml the defaults apply, and no service is known: a trainer's machine needs none. */
 export async function temporalSettings(
   file: string | undefined,
 ): Promise<{ server: ServerAddress; taskQueue: string; services: Config['generation'] }> {

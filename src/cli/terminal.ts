@@ -4,7 +4,6 @@ import { createScreen, pageStyle } from '../client/screen.js';
 import type { TextStyle } from '../client/text-line.js';
 import { INTERRUPTED, listenForInterrupts } from '../platform/process/interrupts.js';
 
-/** How a page is rendered for standard output. */
 export const styleOf = (): TextStyle => pageStyle(process.stdout, process.env);
 
 /** A screen for as long as it is used; a second Ctrl-C ends the process. */
@@ -58,5 +57,4 @@ async function throughPager(pager: string, text: string): Promise<boolean> {
   }
 }
 
-/** Exit code of the shell. */
 const NOT_FOUND = 127;

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { findExample } from '../../dev/example.js';
 import { endStack, join } from '../../dev/join.js';
 import { howToUse, stackClaimant } from '../../dev/folder-claim.js';
@@ -6,23 +5,20 @@ import { whatRuns } from '../../dev/running-stack.js';
 import { stackFolder, up } from '../../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
-import { DEFAULT_FILE, FLAG, TEXT, integerOf } from './arguments.js';
+import { DEFAULT_FILE, FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
 
 export async function upCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      exit: FLAG,
-      'no-batch': FLAG,
-      config: TEXT,
-      example: TEXT,
-      simulator: TEXT,
-      engine: TEXT,
-      join: TEXT,
-      keep: FLAG,
-      end: FLAG,
-      lines: FLAG,
-    },
+  const values = optionsIn(args, {
+    exit: FLAG,
+    'no-batch': FLAG,
+    config: TEXT,
+    example: TEXT,
+    simulator: TEXT,
+    engine: TEXT,
+    join: TEXT,
+    keep: FLAG,
+    end: FLAG,
+    lines: FLAG,
   });
   const { config: file, keep } = values;
   const example = values.example === undefined ? null : await findExample(values.example);

@@ -1,15 +1,11 @@
-import { parseArgs } from 'node:util';
 import { dieOfInterrupt } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { loadConfig } from '../workers/config.js';
-import { FILE } from './arguments.js';
+import { FILE, optionsIn } from './arguments.js';
 
 export async function workerCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: { config: FILE },
-  });
-  const config = await loadConfig(values.config);
+  const { config: file } = optionsIn(args, { config: FILE });
+  const config = await loadConfig(file);
   // After the settings, which may have a problem: it takes most of the time until a worker runs.
   const { runWorker } = await import('../workers/run-worker.js');
   dieOfInterrupt();

@@ -30,7 +30,6 @@ export interface Found {
   seen?: Seen;
 }
 
-/** One look at a batch. */
 export interface Look extends Pick<Found, 'begun_ms'> {
   /** The workflow has ended, in any way. */
   closed: boolean;
@@ -50,10 +49,7 @@ export interface BatchHandle {
   outcome: () => Promise<Outcome>;
 }
 
-/**
- * The result of an ended batch, or why it has none. `refused`: why its newest start was refused; the result is older.
- * `is_refusal`: that is why it has none. `forgotten`: Temporal has lost the batch.
- */
+/** `refused`: its newest start, after this result. `is_refusal`: why it has none. `forgotten`: by Temporal. */
 export type Outcome =
   | { result: BatchResult; refused?: string }
   | { failure: string; is_refusal?: true; forgotten?: true };
@@ -62,30 +58,11 @@ export interface StartedBatch extends BatchHandle {
   started: Started;
 }
 
-export interface BatchClient {
-  /** Starts it, continues it if it has ended, or joins it if it runs with this request; rejects if the id names another request. */
-  start: (batch: BatchStart) => Promise<StartedBatch>;
-  /** A batch that was started before. */
-  attach: (batchId: string) => BatchHandle;
-  /** null: Temporal has no such batch, or no longer. */
-  status: (batchId: string) => Promise<'running' | 'ended' | null>;
-  /** The type of the workflow that has this id; null: Temporal has none, or no longer. */
-  typeOf: (id: string) => Promise<string | null>;
-  /** Ends a running batch and keeps its results so far. Returns why it does not end yet; null: it ends. Rejects if none runs. */
-  stop: (batchId: string) => Promise<string | null>;
-  /** Cancels a running batch with its rollouts; resolves when it has ended. */
-  cancel: (batchId: string) => Promise<void>;
-  /** Changes how many rollouts of a running batch run at once. */
-  setMaxInFlight: (batchId: string, max_in_flight: number) => Promise<void>;
-  /** Ids of batches that are still running. */
-  unfinished: () => Promise<string[]>;
-  close: () => Promise<void>;
-}
+export type BatchClient = ReturnType<typeof batchClient>;
 
 /** Whether an id is that of another deployment in the namespace. */
 export const isOtherDeployment = (error: unknown): boolean => error instanceof OtherDeployment;
 
-/** For answers that are not needed if they take longer. */
 const BRIEF_MS = 2000;
 /** Its rollouts close their requests, and its rows are written. */
 const CANCEL_MS = 5 * 60_000;
@@ -98,54 +75,78 @@ export const connectBatchClient = async (server: ServerAddress): Promise<BatchCl
 export const openBatchClient = (server: ServerAddress): BatchClient =>
   batchClient(openServer(server), openServerToLook(server));
 
-const batchClient = (server: Server, looks: Server): BatchClient => ({
-  ...handles(server, looks),
-  ...steering(server),
-  typeOf: async (id) => (await describedAs(id, { server: looks, ms: BRIEF_MS }))?.type ?? null,
-  status: async (id) => {
-    const described = await describedAs(id, { server, ms: CALL_MS });
-    return described && (isOpen(described) ? 'running' : 'ended');
-  },
-  unfinished: async () => {
-    const ids: string[] = [];
-    await server.within(CALL_MS, async () => {
-      const query = `WorkflowType = 'rolloutBatch' AND ${OPEN_IN_SEARCHES}${onQueue(server.taskQueue)}`;
-      for await (const { workflowId } of server.client.workflow.list({ query }))
-        ids.push(workflowId);
-    });
-    return ids;
-  },
-  close: async () => {
-    await looks.close();
-    await server.close();
-  },
-});
-
-function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'attach'> {
+function batchClient(server: Server, looks: Server) {
+  const handleOf = (batchId: string) => server.client.workflow.getHandle(batchId);
   const lookAt =
     (batchId: string): BatchHandle['look'] =>
     (tell = () => undefined) =>
       look(batchId, { server: looks, tell });
   return {
-    attach: (batchId) => ({
+    /** Starts it, continues it if it has ended, or joins it if it runs with this request; rejects if the id names another request. */
+    start: async (batch: BatchStart): Promise<StartedBatch> => ({
+      started: await startOrJoin(server, batch),
+      look: lookAt(batch.batchId),
+      // An earlier result is none of this start.
+      outcome: () => outcome(batch, server),
+    }),
+    /** A batch that was started before. */
+    attach: (batchId: string): BatchHandle => ({
       look: lookAt(batchId),
       outcome: () => outcomeOrEarlier(batchId, server),
     }),
-    start: async (batch) => {
-      const started = await startOrJoin(server, batch);
-      return {
-        started,
-        look: lookAt(batch.batchId),
-        // An earlier result is none of this start.
-        outcome: () => outcome(batch, server),
-      };
+    /** null: Temporal has no such batch, or no longer. */
+    status: async (batchId: string): Promise<'running' | 'ended' | null> => {
+      const described = await describedAs(batchId, { server, ms: CALL_MS });
+      return described && (isOpen(described) ? 'running' : 'ended');
+    },
+    /** The type of the workflow that has this id; null: Temporal has none, or no longer. */
+    typeOf: async (id: string): Promise<string | null> =>
+      (await describedAs(id, { server: looks, ms: BRIEF_MS }))?.type ?? null,
+    /** Ends a running batch and keeps its results so far. Returns why it does not end yet; null: it ends. Rejects if none runs. */
+    stop: (batchId: string): Promise<string | null> =>
+      stopped(server, handleOf(batchId)).catch((error: unknown) => {
+        if (!(error instanceof WorkflowNotFoundError)) throw error;
+        throw new Error(`no batch ${batchId} runs on this server`);
+      }),
+    /** Cancels a running batch with its rollouts; resolves when it has ended. */
+    cancel: async (batchId: string): Promise<void> => {
+      const handle = handleOf(batchId);
+      await server.within(CALL_MS, () => handle.cancel());
+      await server
+        .within(CANCEL_MS, () => handle.result())
+        .catch((error: unknown) => {
+          if (!(error instanceof WorkflowFailedError)) throw error;
+        });
+    },
+    /** Changes how many rollouts of a running batch run at once. */
+    setMaxInFlight: async (batchId: string, max_in_flight: number): Promise<void> => {
+      const args: [object] = [{ max_in_flight }];
+      const ask = () =>
+        handleOf(batchId).startUpdate('set_max_in_flight', { args, waitForStage: 'ACCEPTED' });
+      await updated(server, { workflowId: batchId, start: () => server.within(CALL_MS, ask) });
+    },
+    /** Ids of batches that are still running. */
+    unfinished: async (): Promise<string[]> => {
+      const ids: string[] = [];
+      await server.within(CALL_MS, async () => {
+        const query = `WorkflowType = 'rolloutBatch' AND ${OPEN_IN_SEARCHES}${onQueue(server.taskQueue)}`;
+        for await (const { workflowId } of server.client.workflow.list({ query }))
+          ids.push(workflowId);
+      });
+      return ids;
+    },
+    close: async (): Promise<void> => {
+      await looks.close();
+      await server.close();
     },
   };
 }
 
+type Tell = (found: Found) => void;
+
 async function look(
   batchId: string,
-  { server, tell }: { server: Server; tell: (found: Found) => void },
+  { server, tell }: { server: Server; tell: Tell },
 ): Promise<Look> {
   try {
     const handle = server.client.workflow.getHandle(batchId);
@@ -173,7 +174,7 @@ interface Questioned {
   batchId: string;
   taskQueue: string;
   closed: boolean;
-  tell: (found: Found) => void;
+  tell: Tell;
 }
 
 type Answer = Pick<Look, 'progress' | 'trouble'>;
@@ -264,33 +265,6 @@ export const describedAs = (
     if (error instanceof WorkflowNotFoundError) return null;
     throw error;
   });
-
-function steering(server: Server): Pick<BatchClient, 'stop' | 'cancel' | 'setMaxInFlight'> {
-  const handleOf = (batchId: string) => server.client.workflow.getHandle(batchId);
-  return {
-    stop: (batchId) =>
-      stopped(server, handleOf(batchId)).catch((error: unknown) => {
-        if (!(error instanceof WorkflowNotFoundError)) throw error;
-        throw new Error(`no batch ${batchId} runs on this server`);
-      }),
-    cancel: async (batchId) => {
-      const handle = handleOf(batchId);
-      await server.within(CALL_MS, () => handle.cancel());
-      await server
-        .within(CANCEL_MS, () => handle.result())
-        .catch((error: unknown) => {
-          if (!(error instanceof WorkflowFailedError)) throw error;
-        });
-    },
-    setMaxInFlight: async (batchId, max_in_flight) => {
-      const handle = handleOf(batchId);
-      const args: [object] = [{ max_in_flight }];
-      const ask = () => handle.startUpdate('set_max_in_flight', { args, waitForStage: 'ACCEPTED' });
-      const start = () => server.within(CALL_MS, ask);
-      await updated(server, { workflowId: batchId, start });
-    },
-  };
-}
 
 /** The server may die at this moment, too: asks until it answers; null if the user interrupts first. */
 export async function awaitOutcome(

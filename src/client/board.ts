@@ -16,7 +16,6 @@ import { slotsText } from './slots.js';
 import type { Line, TextStyle } from './text-line.js';
 import { renderLine, spread } from './text-line.js';
 
-/** The state of a followed batch. */
 export interface BoardState {
   batchId: string;
   /** null until the batch has answered once. */
@@ -70,30 +69,28 @@ function phaseOf({ progress, elapsedS }: BoardState): string {
 const phaseText = ({ phase, continued }: BatchProgress): string =>
   continued === undefined ? phase : `${phase}, continued`;
 
-/** There is nothing to count before the batch is planned. */
 function isCounted(progress: BatchProgress | null): progress is BatchProgress {
   return progress !== null && progress.phase !== 'planning';
 }
 
 const BAR_WIDTH = 40;
 
-const barOf = (
-  progress: BatchProgress,
-  { silentS, pace }: BoardState,
-): { done: number; total: number; etaS: number | null } => ({
+const barOf = (progress: BatchProgress, { silentS, pace }: BoardState): Bar => ({
   done: progress.done,
   total: progress.requested,
   etaS: silentS === null ? etaSeconds(progress, pace) : null,
 });
 
+interface Bar {
+  done: number;
+  total: number;
+  etaS: number | null;
+  note?: string;
+}
+
 /** Solid by colour, because not every terminal has block characters; without colours with `#`. */
 export function progressBar(
-  {
-    done,
-    total,
-    etaS,
-    note = '',
-  }: { done: number; total: number; etaS: number | null; note?: string },
+  { done, total, etaS, note = '' }: Bar,
   { columns, colour }: TextStyle,
 ): Line {
   const width = Math.max(10, Math.min(BAR_WIDTH, columns - 40));
@@ -226,10 +223,7 @@ function meanReward({ valid, reward_sum, done, requested }: BatchProgress): stri
   return `${(reward_sum / valid).toFixed(3)}${done < requested ? ` of ${formatNumber(valid)}` : ''}`;
 }
 
-/**
- * Estimated from the rollouts that ended while the batch was watched and waited for nothing; null while those are too
- * few, and for a continued batch, whose ended rollouts come at once.
- */
+/** By rollouts that ended while the batch waited for nothing; null: too few, or of a continued batch. */
 function etaSeconds(progress: BatchProgress, { done_per_s }: Pace): number | null {
   const { phase, done, requested, waiting, continued = false } = progress;
   if (phase !== 'running' || done_per_s === null || waiting !== null || continued) return null;

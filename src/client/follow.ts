@@ -15,10 +15,7 @@ export interface Following<T> {
 /** Of a store: a third of the time at most goes into reading. */
 export const SELDOM = { every_ms: 1000, rest: 2 };
 
-/**
- * Looks and draws, again and again, until a drawing says that it is over, or the signal aborts; then nobody waits for a
- * look. Resolves to whether it is over.
- */
+/** Looks and draws until a drawing says that it is over, or the signal aborts. Resolves to whether it is over. */
 export async function follow<T>(following: Following<T>): Promise<boolean> {
   const { look, draw, signal, every_ms = 500, rest = 0 } = following;
   try {

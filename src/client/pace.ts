@@ -9,7 +9,6 @@ export interface Pace {
 
 export const NO_PACE: Pace = { done_per_s: null, turns_per_s: null, tokens_per_s: null };
 
-/** What answers have shown so far. */
 export interface Moves {
   /** The last answer, and when it came. */
   last: { progress: BatchProgress; at_s: number } | null;
@@ -34,7 +33,6 @@ export const NO_MOVES: Moves = {
   since_s: null,
 };
 
-/** Longer than this without an answer is a wait. */
 const MOST_GAP_S = 10;
 /** By then a continued batch has counted what an earlier run played: its first look is at 5 s. */
 const COUNTED_AGAIN_S = 10;

@@ -15,16 +15,7 @@ import { servicesOf } from '../temporal/pollers.js';
 import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, checkSize, connectServer, query, updated } from './server.js';
 
-/** The policy of a generation service, for code outside a worker. */
-export interface PolicyClient {
-  /** An update; starts the policy if it does not run, and resolves with the answer. */
-  update: <N extends PolicyUpdate>(name: N, input: unknown) => Promise<PolicyAnswers[N]>;
-  /** Signal `alive` of a transfer. */
-  alive: (input: { ticket: string; done: number }) => Promise<void>;
-  /** The workflow's state; throws if it was never started. */
-  status: () => Promise<PolicyStatus>;
-  close: () => Promise<void>;
-}
+export type PolicyClient = Awaited<ReturnType<typeof connectPolicy>>;
 
 type Changes = 'abandon' | 'attach' | 'release' | 'wake' | 'engines' | 'join' | 'drain' | 'leave';
 
@@ -36,14 +27,16 @@ export interface PolicyAnswers extends Record<Changes, PolicyState> {
 }
 export type PolicyUpdate = keyof PolicyAnswers;
 
+/** The policy of a generation service, for code outside a worker. */
 export async function connectPolicy(
   address: ServerAddress,
   { service, task_queue }: { service: string; task_queue: string },
-): Promise<PolicyClient> {
+) {
   const server = await connectServer({ ...address, taskQueue: task_queue });
   const workflowId = policyId(service);
   const args: [PolicyInput] = [{ service }];
   const start = { workflowId, taskQueue: task_queue, args };
+  /** Starts the policy if it does not run, and resolves with the answer. */
   const update = async <N extends PolicyUpdate>(
     name: N,
     input: unknown,
@@ -65,7 +58,8 @@ export async function connectPolicy(
   };
   return {
     update,
-    alive: async (input) => {
+    /** Signal `alive` of a transfer. */
+    alive: async (input: { ticket: string; done: number }): Promise<void> => {
       await checkService(server, { service, task_queue });
       await server.within(CALL_MS, () =>
         server.client.workflow.signalWithStart('policy', {
@@ -75,6 +69,7 @@ export async function connectPolicy(
         }),
       );
     },
+    /** The workflow's state; throws if it was never started. */
     status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
     close: server.close,
   };

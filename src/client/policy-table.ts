@@ -1,6 +1,6 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
 import { holdText } from '../model/workflow-safe/hold.js';
-import { sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
+import { shortened, sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { aimOf, holderText, needsTexts } from '../model/workflow-safe/policy-texts.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
@@ -44,7 +44,6 @@ export function policyTable(
   ];
 }
 
-/** Whose service it is, who has the engines, and what each of them needs. */
 function held(
   record: NonNullable<PolicyStatus['record']>,
   { transfer, ...times }: { transfer: PolicyStatus['transfer']; heard_at: number; now: number },
@@ -71,11 +70,6 @@ function silence(
   const since = isFailed ? ` (since ${timeText(last.at / 1000 + last.total_s)})` : '';
   return [`waiting for a replica${since}: ${why}`];
 }
-
-/** The full text is in the record, and in the failure of its update. */
-const MOST_OF_FAULT = 160;
-const shortened = (fault: string): string =>
-  fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
 
 const columns = (rows: readonly (readonly string[])[]): string[] =>
   inColumns(rows).map((line) => line.trimEnd());

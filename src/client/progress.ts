@@ -14,7 +14,6 @@ export interface FollowOptions {
   screen: Screen;
   /** What to do about workers that do not answer. */
   remedy?: string;
-  /** Ends the following; the batch continues. */
   signal: AbortSignal;
   intervalMs?: number;
   plainEveryMs?: number;
@@ -28,14 +27,10 @@ export interface Followed {
   ended: 'closed' | 'aborted';
   /** Temporal has told of the batch. */
   isKnown: boolean;
-  /** The last answer. */
   progress: BatchProgress | null;
 }
 
-/**
- * Shows a batch until its workflow has ended or the signal aborts: a live board on a terminal, otherwise a line at most
- * every two seconds, only for changes.
- */
+/** Until its workflow has ended or the signal aborts: a live board, or a line every two seconds, only for changes. */
 export async function followBatch(options: FollowOptions): Promise<Followed> {
   const { look, screen, signal, intervalMs = 500, plainEveryMs = 2000 } = options;
   const print = plainPrinter(screen, plainEveryMs);
@@ -71,14 +66,8 @@ export async function followBatch(options: FollowOptions): Promise<Followed> {
   }
 }
 
-interface Sight {
-  tell: (found: Found) => void;
-  looked: (look: Look) => void;
-  state: () => BoardState;
-}
-
 /** Keeps what looks have found, and how old it is. */
-function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remedy'>): Sight {
+function createSight({ batchId, remedy }: Pick<FollowOptions, 'batchId' | 'remedy'>) {
   const now_s = (): number => performance.now() / 1000;
   let [progress, trouble]: [BatchProgress | null, string | null] = [null, null];
   let [answered_s, looked_s] = [now_s(), now_s()];

@@ -22,7 +22,6 @@ const GROUPS: readonly [string, RegExp][] = [
 /** Rates that end with `_rate` or `_per_s` also concern turns and tokens; these belong to their own groups. */
 const KIND_FIRST = /^(stop_reason\/|max_turns_reached_rate$)/;
 
-/** Types of failures that a result shows. */
 const MOST_FAILURES = 2;
 
 /** The outcome of a batch: the metrics in groups, one line of counts, why most failed, the files. */
@@ -57,26 +56,12 @@ export function renderResult(
 
 export const allCompleted = ({ completed, requested }: Counts): boolean => completed === requested;
 
-function countsText({
-  requested,
-  completed,
-  failed,
-  timed_out,
-  stopped,
-  cancelled,
-}: Counts): string {
-  const others: [string, number][] = [
-    ['failed', failed],
-    ['timed out', timed_out],
-    ['stopped', stopped],
-    ['cancelled', cancelled],
-  ];
-  return [
-    `${formatNumber(completed)} of ${formatNumber(requested)} rollouts completed`,
-    ...others
-      .filter(([, count]) => count > 0)
-      .map(([what, count]) => `${formatNumber(count)} ${what}`),
-  ].join(', ');
+function countsText(counts: Counts): string {
+  const others = (['failed', 'timed_out', 'stopped', 'cancelled'] as const)
+    .filter((ending) => counts[ending] > 0)
+    .map((ending) => `${formatNumber(counts[ending])} ${ending.replace('_', ' ')}`);
+  const [completed, requested] = [counts.completed, counts.requested].map(formatNumber);
+  return [`${completed} of ${requested} rollouts completed`, ...others].join(', ');
 }
 
 type Entry = readonly [name: string, value: number];

@@ -1,20 +1,7 @@
 import { plain } from '../platform/plain.js';
 import type { TextStyle } from './text-line.js';
 
-/** Output of the local stack: permanent lines and, on a terminal, a board below them that is redrawn in place. */
-export interface Screen {
-  /** Whether it is a terminal that can be redrawn. */
-  live: boolean;
-  style: () => TextStyle;
-  /** Permanent lines. They may quote any text, so they are written as plain text. */
-  say: (text: string) => void;
-  /** Permanent lines, rendered for `style`. */
-  print: (lines: readonly string[]) => void;
-  /** Sets the board, which is redrawn when the terminal's size changes; null removes it. Does nothing if not live. */
-  show: (board: ((style: TextStyle) => string[]) | null) => void;
-  /** Restores the cursor. Afterwards only `say` and `print` work. */
-  close: () => void;
-}
+export type Screen = ReturnType<typeof createScreen>;
 
 /** The used part of `process.stdout`. */
 export interface Terminal {
@@ -32,10 +19,13 @@ const CLEAR_BELOW = '\u001b[J';
 const CLEAR_SCREEN = '\u001b[H\u001b[2J';
 const CLEAR_RIGHT = '\u001b[K';
 
+type Board = ((style: TextStyle) => string[]) | null;
+
 /** Rows that a new screen needs at most. */
 const SAID_KEPT = 200;
 
-export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen {
+/** Permanent lines and, on a terminal, a board below them that is redrawn in place. */
+export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv) {
   const live = terminal.isTTY === true && env['TERM'] !== 'dumb' && !isSet(env['CI']);
   const colour = live && !isSet(env['NO_COLOR']);
   const style = (): TextStyle => ({
@@ -43,7 +33,7 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
     columns: Math.max(20, (terminal.columns ?? 80) - 1),
     colour,
   });
-  let board: ((style: TextStyle) => string[]) | null = null;
+  let board: Board = null;
   let drawn: string[] = [];
   let drawnColumns = terminal.columns;
   const said: string[] = [];
@@ -71,7 +61,8 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
     terminal.write(SHOW_CURSOR);
   };
 
-  const show = (next: ((style: TextStyle) => string[]) | null): void => {
+  /** Sets the board, which is redrawn when the terminal's size changes; null removes it. Does nothing if not live. */
+  const show = (next: Board): void => {
     if (!live) return;
     if (board === null && next !== null) {
       terminal.write(HIDE_CURSOR);
@@ -86,15 +77,18 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
     board = next;
     redraw();
   };
+  /** Permanent lines, rendered for `style`. */
   const print = (lines: readonly string[]): void => {
     said.push(...lines.slice(-SAID_KEPT));
     said.splice(0, said.length - SAID_KEPT);
     if (live) draw(lines);
     else terminal.write(lines.map((line) => `${line}\n`).join(''));
   };
+  /** They may quote any text, so they are written as plain text. */
   const say = (text: string): void => {
     print(plain(text).split('\n'));
   };
+  /** Restores the cursor. Afterwards only `say` and `print` work. */
   const close = (): void => {
     show(null);
   };

@@ -34,7 +34,6 @@ export const LOOPBACK_CHANNEL = {
   'grpc.max_reconnect_backoff_ms': 1000,
 };
 
-/** Address of a Temporal server, and how to connect to it. */
 export interface ServerAddress {
   options: ConnectionOptions & { address: string };
   namespace: string;
@@ -66,13 +65,9 @@ export const onLoopback = ({
 /** Deadline of a call that the server answers at once. */
 export const CALL_MS = 20_000;
 
-/**
- * Above two megabytes a workflow cannot even refuse its input, because the refusal would repeat it. Above four the
- * server takes no message, and the client would only say that it was late.
- */
+/** Above 2 MB a workflow cannot even refuse its input. Above 4 the server takes no message, and seems only late. */
 const MOST_BYTES = 2 ** 20;
 
-/** Throws for arguments that are too large to be sent. */
 export function checkSize(what: string, input: unknown): void {
   const bytes = Buffer.byteLength(writeJson([input]));
   if (bytes <= MOST_BYTES) return;
@@ -308,7 +303,6 @@ function refusedByServer(error: unknown, workflowId: string): string | null {
 const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
   `no worker answers for ${workflowId}; is one running on ${taskQueue === undefined ? 'its task queue' : `task queue ${taskQueue}`}?`;
 
-/** Codes of gRPC. */
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
 const [FAILED_PRECONDITION, ABORTED, UNAVAILABLE] = [9, 10, 14];
 /** Late: a call that the SDK has tried again and again. */
@@ -343,7 +337,6 @@ export function silenceOf(
 const LAST_ERROR = /Last error: (?:Error: )?(.*?)(?:\. Resolution note: .*)?$/s;
 const AT_TIME = / \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g;
 
-/** The server's own words where its database does not answer. */
 const UNKNOWN_SHARD = 'shard status unknown';
 
 function because(details: string): string {

@@ -10,7 +10,6 @@ import { differenceBetween } from '../model/request-difference.js';
 import type { Server } from './server.js';
 import { CALL_MS, checkSize, onQueue } from './server.js';
 
-/** What a batch is started with. */
 export interface BatchStart {
   batchId: string;
   taskQueue: string;
@@ -80,10 +79,7 @@ const newestRun = (
     return null;
   });
 
-/**
- * The newest run of a batch that has a result; null: Temporal has none, or cannot search. Then only the store knows the
- * batch.
- */
+/** The newest run with a result; null: Temporal has none, or cannot search, and only the store knows the batch. */
 export async function completedRun(
   { client, within, taskQueue }: Server,
   batchId: string,

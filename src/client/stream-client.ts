@@ -13,29 +13,20 @@ export interface StreamLook {
   progress: StreamProgress;
   /** How it was ended from outside; null: it runs, or it ended itself. */
   ended: string | null;
-  /** As of a batch's look. */
   queued?: number;
 }
 
-/** A started stream, for code outside a worker. */
-export interface StreamClient {
-  /** Throws if Temporal does not have it. */
-  look: () => Promise<StreamLook>;
-  /** Deletes delivered steps up to this one; returns the first one that is kept. */
-  forget: (through: number) => Promise<{ kept_from: number }>;
-  /** Asks it to end. Returns why it does not end yet; null: it ends. */
-  stop: () => Promise<string | null>;
-  /** Waits for its end. false: a slow server does not confirm it in time. */
-  ended: () => Promise<boolean>;
-  close: () => Promise<void>;
-}
+export type StreamClient = Awaited<ReturnType<typeof connectStream>>;
 
-export async function connectStream(address: ServerAddress, id: string): Promise<StreamClient> {
+/** A started stream, for code outside a worker. */
+export async function connectStream(address: ServerAddress, id: string) {
   const server = await connectServer(address);
   const handle = server.client.workflow.getHandle(id);
   return {
+    /** Throws if Temporal does not have it. */
     look: () => look(id, server),
-    forget: async (through) => {
+    /** Deletes delivered steps up to this one; returns the first one that is kept. */
+    forget: async (through: number): Promise<{ kept_from: number }> => {
       // A worker accepts at once; the deletion may take long.
       const args: [object] = [{ through }];
       const options = { args, updateId: randomUUID() };
@@ -43,13 +34,14 @@ export async function connectStream(address: ServerAddress, id: string): Promise
         handle.startUpdate('forget', { ...options, waitForStage: 'ACCEPTED' });
       return await updated(server, { workflowId: id, start: () => server.within(CALL_MS, ask) });
     },
+    /** Asks it to end. Returns why it does not end yet; null: it ends. */
     stop: () => stopped(server, handle),
+    /** Waits for its end. false: a slow server does not confirm it in time. */
     ended: () => endsWithin(END_MS, () => server.within(END_MS, () => handle.result())),
     close: server.close,
   };
 }
 
-/** How long a stream that was stopped may take to end. */
 const END_MS = 120_000;
 
 /** Whether `result` answers in time. A slow server gives a single call up before that; then it is asked again. */

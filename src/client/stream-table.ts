@@ -9,7 +9,6 @@ import { inColumns } from './text-line.js';
 const STOPPED =
   'its delivered steps stay, and starting its id again with the same request continues it';
 
-/** Types of failures that it shows. */
 const MOST_FAILURES = 3;
 
 type Count = [name: string, count: number];

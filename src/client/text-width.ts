@@ -52,7 +52,6 @@ function* segmentsOf(text: string): Generator<string> {
   }
 }
 
-/** As much of its beginning as these columns hold. */
 export function headOf(text: string, columns: number): string {
   let left = columns;
   let head = '';

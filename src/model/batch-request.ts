@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Count, Flag, Positive, Word, orNull } from './field-kinds.js';
+import { Count, Flag, Positive, Word, orNull, refuserOf } from './field-kinds.js';
 import { Duration } from './durations.js';
 import { foreignObject } from './foreign-object.js';
 import { Fork } from './fork.js';
@@ -31,7 +31,6 @@ const bytesOf = (value: unknown): number => utf8Length(writeJson(value));
 
 export { GenerationSettings };
 
-/** How often a turn may fail in one way before its rollout fails. */
 export const AttemptSettings = z
   .strictObject({
     environment: z
@@ -235,7 +234,6 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
   };
 }
 
-/** A rollout's place. */
 export const RolloutRef = z.strictObject({
   batch_id: BatchId,
   row: Count,
@@ -282,10 +280,7 @@ export function parseBatchId(workflowId: string): string {
 export const isByHand = (input: unknown): boolean =>
   typeof input === 'object' && input !== null && 'sample' in input;
 
-/**
- * The place that an input of workflow `rollout` names. A rollout started by hand is row 0 of the batch named by its
- * workflow id. Throws `InvalidBatchRequest`.
- */
+/** One that is started by hand is row 0 of the batch of its workflow id. Throws `InvalidBatchRequest`. */
 export function placeOf(input: unknown, workflowId: string): RolloutInput {
   if (isByHand(input)) return { batch_id: parseBatchId(workflowId), row: 0, repeat: 0 };
   const parsed = RolloutInput.safeParse(input);
@@ -305,7 +300,7 @@ function checkFork(
   const batch = placeOfRollout(fork.rollout_id)?.batch_id;
   if (isRecord(samples) && samples['batch'] === batch) return;
   const message = `expected none beside fork: they are those of its batch, {"batch": "${batch}"}`;
-  context.addIssue({ code: 'custom', path: ['samples'], message });
+  refuserOf(context)(['samples'], message);
 }
 
 function checkCompletion(
@@ -313,9 +308,6 @@ function checkCompletion(
   context: z.RefinementCtx,
 ): void {
   if (completion.policy !== 'min_k' || completion.k <= num_repeats) return;
-  context.addIssue({
-    code: 'custom',
-    path: ['completion', 'k'],
-    message: `expected at most num_repeats ${num_repeats}, got ${completion.k}`,
-  });
+  const message = `expected at most num_repeats ${num_repeats}, got ${completion.k}`;
+  refuserOf(context)(['completion', 'k'], message);
 }

@@ -33,7 +33,6 @@ export const Content = z.union([z.string(), z.array(ContentPart).min(1)], {
 });
 export type Content = z.infer<typeof Content>;
 
-/** The text that environments and previews see. */
 export const textOf = (content: Content): string =>
   typeof content === 'string'
     ? content
@@ -54,15 +53,11 @@ const REFERENCE = 'sample:';
 const placeOf = (message: number, part: number): string =>
   `${REFERENCE}message_log.${message}.content.${part}`;
 
-/**
- * Replaces inline images (`data:` URLs) by references to their place in the sample. So the manifest has them once, and
- * journals, which are read at every turn of every repeat, do not have them.
- */
+/** References in place of `data:` URLs: journals, which are read at every turn, have no images. */
 export function referenceImages<M extends { content: Content }>(messages: readonly M[]): M[] {
   return mapImages(messages, (url, place) => (url.startsWith('data:') ? place : url));
 }
 
-/** The inverse. A reference without a match in the sample stays. */
 export function restoreImages<M extends { content: Content }>(
   messages: readonly M[],
   sample: readonly { content: Content }[],

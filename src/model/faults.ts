@@ -16,7 +16,6 @@ const MAX_READ = 65_536;
 const messageOf = (text: string): string =>
   shortened(plain(shortened(text, MAX_READ)), MAX_MESSAGE);
 
-/** Whether a type is retried. `judged` limits the retries of some types per turn. */
 const RETRYABLE = {
   GenerationUnavailable: true,
   GenerationRejected: false,
@@ -84,7 +83,6 @@ export interface FaultFacts {
   trace?: string;
 }
 
-/** The call that failed, how often, and since when (seconds since 1970). */
 export interface Waited {
   call: string;
   tries: number;

@@ -18,3 +18,10 @@ export const maybe = <T extends z.ZodType>(kind: T, what: string) =>
 
 export const count = (what: string) => z.int().describe(what);
 export const text = (what: string) => z.string().describe(what);
+
+/** Refuses a field of an input that a schema is reading. */
+export const refuserOf =
+  (context: z.core.$RefinementCtx) =>
+  (path: readonly (string | number)[], message: string): void => {
+    context.addIssue({ code: 'custom', path: [...path], message });
+  };

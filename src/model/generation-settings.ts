@@ -39,7 +39,6 @@ const StructuredOutputs = z
     error: 'expected at most 64 kB, got more',
   });
 
-/** How the policy is sampled. All of it is sent explicitly, so that no server default changes a distribution. */
 export const GenerationSettings = z
   .strictObject({
     service: z.string().default('default').describe('a key of `generation` in temporal.yaml'),

@@ -1,9 +1,6 @@
 import type { GenerationSettings } from './batch-request.js';
 
-/**
- * The distribution of an engine's logprobs. `processed`: the one that it samples from. `raw`: the model's own, before
- * temperature, filters and penalties. `unknown`: the engine does not show it.
- */
+/** `processed`: of what is sampled. `raw`: before temperature, filters and penalties. `unknown`: it does not show. */
 export const LOGPROBS_MODES = ['processed', 'raw', 'unknown'] as const;
 export type LogprobsMode = (typeof LOGPROBS_MODES)[number];
 
@@ -21,10 +18,7 @@ type Reshaping = Pick<
   | 'bad_words'
 >;
 
-/**
- * The settings that change the sampled distribution. Greedy decoding does not sample: engines report it at temperature
- * 1 and unfiltered in either mode, so only penalties distinguish the modes.
- */
+/** Engines report greedy decoding at temperature 1 and unfiltered in either mode, so only penalties count then. */
 function reshapedBy(generation: Reshaping): string[] {
   const isGreedy = generation.greedy || generation.temperature === 0;
   const changes: [field: string, isChanged: boolean][] = [
@@ -54,7 +48,6 @@ export function refusalOfMode(
   return `expected processed logprobs, got raw ones from ${replica}: they are of the distribution before ${fields.join(', ')}; ${TO_HAVE_PROCESSED}, or ask for "raw"`;
 }
 
-/** The mode of several parts together; null if there are none. */
 export function modeOfAll(modes: Iterable<LogprobsMode>): LogprobsMode | null {
   const [first, ...others] = new Set(modes);
   return others.length > 0 ? 'unknown' : (first ?? null);

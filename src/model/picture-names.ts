@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/**
- * Journals name pictures by hash. Those of the prompt are in the sample, and those that the environment has shown are
- * facts of the store, once for each batch.
- */
+/** Journals name pictures by hash. Shown ones are facts of the store; those of prompts are in the sample. */
 
 const HASH = 'sha256:';
 

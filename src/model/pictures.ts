@@ -2,10 +2,7 @@ import { z } from 'zod';
 import { Count, Positive } from './field-kinds.js';
 import type { Content } from './content.js';
 
-/**
- * Pictures of a prompt. An engine replaces each by a run of ids, and the log has that run as the engine sees it. So
- * whoever sends the ids must also say which of them stand for which picture.
- */
+/** An engine replaces each by a run of ids. Who sends the ids also says which of them stand for which picture. */
 
 export interface Place {
   offset: number;
@@ -42,7 +39,6 @@ export function withPictures<M extends { token_ids: readonly number[] }>(
   });
 }
 
-/** The inverse, for messages whose ids begin at `from`. */
 export function picturesIn(
   messages: readonly { token_ids: readonly number[]; pictures?: readonly PlacedPicture[] }[],
   from: number,

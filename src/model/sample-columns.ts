@@ -3,12 +3,8 @@ import { fieldsIn, type ForeignObject } from './foreign-object.js';
 import type { Problem } from './problems.js';
 import { preview, previews } from './problems.js';
 
-/**
- * Rows of a data set as samples: which column is the prompt, and which the environment gets. `shapes.py` has the same
- * rules for the Python client.
- */
+/** Rows of a data set as samples. `shapes.py` has the same rules for the Python client. */
 
-/** The new name of a column of the rows. */
 export type Columns = ReadonlyMap<string, string>;
 
 export const ENVIRONMENT = 'extra_env_info.';

@@ -4,10 +4,7 @@ export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async', 'n
 export type Semantics = z.infer<typeof Semantics>;
 
 interface Rules {
-  /**
-   * The commit of NeMo RL whose loop it reproduces. Graders, formats of observations and prompts without room follow
-   * upstream then. null: this project's own rules.
-   */
+  /** The commit of NeMo RL whose loop, graders and formats it reproduces; null: this project's own rules. */
   upstream: string | null;
   /** A reply that `max_new_tokens` cut truncates its rollout, which ends. Without it, the rollout plays on. */
   cut_truncates: boolean;

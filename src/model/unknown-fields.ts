@@ -44,7 +44,6 @@ function hintOf(where: string, places: readonly string[]): string | null {
   return meant === null ? null : `did you mean ${meant}?`;
 }
 
-/** Names that other programs give to fields. */
 const ALIASES = new Map([
   ['max_tokens', 'generation.max_new_tokens'],
   ['max_completion_tokens', 'generation.max_new_tokens'],

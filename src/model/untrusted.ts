@@ -7,7 +7,6 @@ import { EXPECTED_TOKEN_ID, GREATEST_TOKEN_ID, isTokenId } from './token-id.js';
 /** Objects keep every name except this one: zod drops it silently, and an assignment would set the prototype. */
 const IMPOSSIBLE = '__proto__';
 
-/** The problem of a field's name, or null. */
 export const nameProblem = (name: string): string | null =>
   name === IMPOSSIBLE ? `expected another name: no object can keep a field ${IMPOSSIBLE}` : null;
 

@@ -2,18 +2,24 @@ import { createHash, randomUUID } from 'node:crypto';
 import { link, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ProcessIdentity } from './process/identity.js';
+import { z } from 'zod';
 import { areNeighbours, identify, isAlive, runOf } from './process/identity.js';
 import { readWhole } from './regular-file.js';
 
+const textOrNull = z.string().nullable().catch(null);
+
 /** The process that has a claim, as the claim's file names it. */
-export interface Claimant extends ProcessIdentity {
-  host: string;
+const Claimant = z.object({
+  pid: z.number(),
+  command: z.string(),
+  started: textOrNull,
+  host: z.string(),
   /** Of its process, as `runOf` says it. */
-  run: string | null;
+  run: textOrNull,
   /** Makes each claim's text unique. */
-  token: string;
-}
+  token: z.string().catch(''),
+});
+export type Claimant = z.infer<typeof Claimant>;
 
 export type Claim =
   | { release: () => Promise<void> }
@@ -65,10 +71,7 @@ export async function claimFile(file: string): Promise<Claim> {
   };
 }
 
-/**
- * Links the draft to the claim's name once no living process has it. Returns the claimant's text, or null if this process
- * is now the claimant.
- */
+/** Links the draft once no living process has the claim. Returns the claimant's text; null: it is this process. */
 async function acquire(file: string, draft: string): Promise<string | null> {
   let last = '';
   for (let round = 0; round < ROUNDS; round++) {
@@ -124,17 +127,11 @@ const UNREADABLE: Claimant = {
 
 function parse(text: string): Claimant | null {
   try {
-    const value = JSON.parse(text) as Partial<Record<keyof Claimant, unknown>> | null;
-    const { pid, command, started, host, run, token = '' } = value ?? {};
-    if (typeof pid !== 'number' || typeof command !== 'string' || typeof host !== 'string')
-      return null;
-    return { pid, command, started: textIn(started), host, run: textIn(run), token: String(token) };
+    return Claimant.safeParse(JSON.parse(text)).data ?? null;
   } catch {
     return null;
   }
 }
-
-const textIn = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
 async function isStale(text: string): Promise<boolean> {
   const claimant = parse(text);

@@ -1,7 +1,6 @@
 import { withoutSecrets } from './secrets.js';
 import { cut } from './utf8.js';
 
-/** The error and its causes. A chain may be long, or even circular. */
 export function causesOf(error: unknown): Error[] {
   const found: Error[] = [];
   for (let e = error; found.length < 4 && e instanceof Error; e = e.cause) found.push(e);

@@ -41,10 +41,7 @@ export const exists = (file: string): Promise<boolean> =>
     () => false,
   );
 
-/**
- * Returns the first directory that was created. It goes step by step, because Node.js' own recursion reports ENOENT for
- * a read-only disk.
- */
+/** Returns the first one that it made, step by step: Node.js' recursion reports ENOENT for a read-only disk. */
 async function makePath(directory: string, mode: number): Promise<string | undefined> {
   try {
     await mkdir(directory, { mode });
@@ -60,7 +57,6 @@ async function makePath(directory: string, mode: number): Promise<string | undef
   }
 }
 
-/** Those that somebody waits for, by directory. */
 const syncs = new Map<string, { sync: () => Promise<void>; waiting: number }>();
 
 /** Its names survive a power cut. Those who ask while it is being synced share the next sync. */
@@ -95,38 +91,24 @@ const DIRECTORY_MODES: Record<Readers, number> = { owner: 0o700, group: 0o750, e
 /** The content of a file, or a function that writes it in order, only through the handle. */
 type Content = string | Buffer | ((handle: FileHandle) => Promise<void>);
 
-/** Permissions of a private file, before the umask. */
 const USERS_FILE_MODE = 0o666;
 
-/**
- * Replaces a file atomically: readers see the old or the new one, even after a power cut. On an error the old file
- * stays, with nothing beside it.
- */
+/** Readers see the old or the new file, even after a power cut; after an error the old one. */
 export const replaceFile = (
   file: string,
   { content, file_mode = USERS_FILE_MODE }: { content: Content; file_mode?: number },
 ): Promise<void> =>
   writeThrough(file, { content, file_mode, place: (temporary) => rename(temporary, file) });
 
-/**
- * Everything created through it is writable by its owner and readable by these. Existing files keep their permissions.
- */
-export interface Disk {
-  /** Permissions of a new file. */
-  readonly file_mode: number;
-  /** Creates a directory. Its entry, and those of the parents that it needed, survive a power cut. */
-  makeDirectory(directory: string): Promise<void>;
-  /** Like the function of the same name, with these permissions. */
-  replaceFile(file: string, content: Content): Promise<void>;
-  /** Puts a file that may never change. Returns true if the file has this content afterwards, whoever wrote it. */
-  putOnce(file: string, content: Content): Promise<boolean>;
-}
+export type Disk = ReturnType<typeof createDisk>;
 
-export function createDisk(readers: Readers): Disk {
+/** What it creates is writable by its owner and readable by these. Existing files keep their permissions. */
+export function createDisk(readers: Readers) {
   const file_mode = FILE_MODES[readers];
   return {
     file_mode,
-    makeDirectory: async (directory) => {
+    /** Creates a directory. Its entry, and those of the parents that it needed, survive a power cut. */
+    makeDirectory: async (directory: string): Promise<void> => {
       const created = await makePath(directory, DIRECTORY_MODES[readers]);
       if (created === undefined) return;
       for (let made = directory; ; made = path.dirname(made)) {
@@ -134,34 +116,27 @@ export function createDisk(readers: Readers): Disk {
         if (made === created) return;
       }
     },
-    replaceFile: (file, content) => replaceFile(file, { content, file_mode }),
-    putOnce: async (file, content) => {
-      let same = true;
-      await writeThrough(file, {
-        content,
-        file_mode,
-        place: async (temporary) => {
-          same = await linkOnce(temporary, file);
-        },
-      });
-      return same;
-    },
+    replaceFile: (file: string, content: Content): Promise<void> =>
+      replaceFile(file, { content, file_mode }),
+    /** Puts a file that may never change. Returns true if the file has this content afterwards, whoever wrote it. */
+    putOnce: (file: string, content: Content): Promise<boolean> =>
+      writeThrough(file, { content, file_mode, place: (temporary) => linkOnce(temporary, file) }),
   };
 }
 
-/** A name beside `file` that no one else uses, for an incomplete file. */
-const temporaryName = (file: string): string => `${file}.${randomUUID().slice(0, 8)}.tmp`;
+interface Writing<T> {
+  content: Content;
+  file_mode: number;
+  place: (temporary: string) => Promise<T>;
+}
 
 /** Writes to a temporary name; `place` then gives it the final one. A full disk keeps nothing of it. */
-async function writeThrough(
+async function writeThrough<T>(
   file: string,
-  {
-    content,
-    file_mode,
-    place,
-  }: { content: Content; file_mode: number; place: (temporary: string) => Promise<void> },
-): Promise<void> {
-  const temporary = temporaryName(file);
+  { content, file_mode, place }: Writing<T>,
+): Promise<T> {
+  const temporary = `${file}.${randomUUID().slice(0, 8)}.tmp`;
+  let placed: T;
   try {
     const handle = await open(temporary, 'wx', file_mode);
     try {
@@ -170,11 +145,12 @@ async function writeThrough(
     } finally {
       await handle.close();
     }
-    await place(temporary);
+    placed = await place(temporary);
   } finally {
     await rm(temporary, { force: true });
   }
   await syncDirectory(path.dirname(file));
+  return placed;
 }
 
 /** `link` refuses an existing name, so a race of two writers is safe. */
@@ -189,23 +165,17 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
   }
 }
 
-/**
- * Writes a small file below a directory as a store does, and removes it and every folder that it had to make, so that
- * nothing is left for another user's worker. Rejects if nothing can be written.
- */
+/** As a store does; it leaves nothing, so another user's worker can write. Rejects if nothing can be written. */
 export async function tryToWrite(
   directory: string,
   { readers }: { readers: Readers },
 ): Promise<Tried> {
   const made = await makePath(directory, DIRECTORY_MODES[readers]);
   try {
-    let mode = 0;
-    await writeThrough(path.join(directory, 'check'), {
+    const { mode } = await writeThrough(path.join(directory, 'check'), {
       content: Buffer.alloc(TRIED_BYTES, 'check '),
       file_mode: FILE_MODES[readers],
-      place: async (temporary) => {
-        ({ mode } = await stat(temporary));
-      },
+      place: (temporary) => stat(temporary),
     });
     const file_system = await statfs(directory);
     const closed = (mode & FILE_MODES[readers]) === FILE_MODES[readers] ? null : 'the umask';

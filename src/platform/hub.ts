@@ -40,7 +40,6 @@ function parseHubName(name: string): HubName {
 const given = (env: Env, ...names: string[]): string | undefined =>
   names.map((name) => env[name]).find((value) => value !== undefined && value !== '');
 
-/** Whether the environment says where the cache is. */
 export const namesHubCache = (env: Env): boolean =>
   given(env, 'HF_HUB_CACHE', 'HUGGINGFACE_HUB_CACHE', 'HF_HOME') !== undefined;
 

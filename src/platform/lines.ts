@@ -58,7 +58,6 @@ interface FileOptions extends LineOptions {
   from?: number;
 }
 
-/** Bytes from elsewhere than a file. */
 export interface Pieces {
   /** For messages. */
   name: string;
@@ -77,10 +76,7 @@ export interface FileLine {
   ended: boolean;
 }
 
-/**
- * A file's lines from byte `from` on, one at a time. The last one may lack its line feed. Throws at a line that is not
- * UTF-8.
- */
+/** From byte `from` on, one at a time. The last one may lack its line feed. Throws at a line that is not UTF-8. */
 export async function* linesOf(
   file: string | Pieces,
   { from = 0, ...options }: FileOptions = {},
@@ -117,7 +113,6 @@ async function piecesOf(file: string, from: number): Promise<Pieces> {
   return { name: path.basename(file), chunks: chunks as AsyncIterable<Buffer> };
 }
 
-/** The texts of `linesOf`. */
 export async function* textsOf(
   file: string | Pieces,
   options: FileOptions = {},

@@ -31,10 +31,7 @@ export function plain(text: string): string {
 /** On one line. */
 export const plainLine = (text: string): string => plain(text).replace(/[\t\n]+/g, ' ');
 
-/**
- * For Markdown as the Web UI renders it: one line in which links, images, HTML and formatting are ordinary characters.
- * Not for table cells, which end at `|` even so.
- */
+/** For Markdown: one line without links, images and HTML. Not for table cells, which end at `|` even so. */
 export function quoted(text: string): string {
   const line = plainLine(text);
   const runs = line.match(/`+/g) ?? [];

@@ -40,10 +40,7 @@ export async function ensurePython(install: PythonInstall, setup: PythonSetup): 
   }
 }
 
-/**
- * In a folder of its own, because pip outlives a process that is killed. Only its `python` is used, which can be moved;
- * its other programs cannot.
- */
+/** In a folder of its own: pip outlives a process that is killed. Its `python` can be moved, its programs cannot. */
 async function make(install: PythonInstall, { env, say }: PythonSetup): Promise<void> {
   const startedAt = performance.now();
   const python = await findPython(env);
@@ -144,11 +141,8 @@ const runs = async (
   { args, env }: { args: string[]; env: NodeJS.ProcessEnv },
 ): Promise<boolean> => (await runCommand({ command, args, env, timeoutMs: PROBE_MS })).ok;
 
-/** What a Python program needs. */
 export interface PythonNeeds {
-  /** Name of its folder in the user's cache. */
   name: string;
-  /** Its name in messages. */
   for_what: string;
   requirements: string;
   /** The modules that Python can import once they are installed. */

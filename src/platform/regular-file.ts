@@ -20,7 +20,6 @@ export interface Expected {
   devices?: boolean;
 }
 
-/** Returns its descriptor. */
 export function openFile(
   file: string,
   { flags = O_RDONLY, mode, ...expected }: Expected & { flags?: number; mode?: number } = {},
@@ -36,7 +35,6 @@ export function openFile(
   }
 }
 
-/** Opens it for reading. */
 export async function openToRead(file: string): Promise<FileHandle> {
   if (OF_SHELL.test(file)) return await open(file);
   const handle = await open(file, O_RDONLY | O_NONBLOCK);

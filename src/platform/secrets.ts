@@ -84,10 +84,7 @@ const PLAIN = /[A-Za-z0-9]/;
 /** Eight backslashes, then `u00ff`. */
 const LONGEST_ESCAPE = 13;
 
-/**
- * Backslashes before the first character may stay. Otherwise a text of only backslashes would be searched again for
- * each of them.
- */
+/** Those before the first character may stay: else a text of backslashes would be searched for each of them. */
 const patternOf = (form: string): string =>
   form
     .split('')

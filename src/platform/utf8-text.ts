@@ -17,7 +17,6 @@ export function utf8Text(bytes: Buffer, { start = true }: { start?: boolean } = 
   return bytes.toString('utf8', start ? afterMark(bytes) : 0);
 }
 
-/** The index behind a byte order mark. */
 export const afterMark = (bytes: Buffer): number =>
   bytes.subarray(0, MARK.length).equals(MARK) ? MARK.length : 0;
 
@@ -43,11 +42,9 @@ function firstWrong(bytes: Buffer): number {
   }
 }
 
-/** A whole file. */
 export const readText = async (file: string): Promise<string> =>
   textOf(await readWhole(file), file);
 
-/** The text of a file's bytes. */
 export function textOf(bytes: Buffer, file: string): string {
   const problem = utf8Problem(bytes);
   if (problem !== null) throw new Error(`${path.basename(file)}: ${problem}; save it as UTF-8`);

@@ -17,10 +17,7 @@ export function utf8Length(text: string): number {
 
 const isFirstHalf = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00;
 
-/**
- * Cut to at most this many UTF-16 units and marked with an ellipsis; ends with a whole character, because half of one
- * has no UTF-8.
- */
+/** Cut to so many UTF-16 units, with an ellipsis behind a whole character: half of one has no UTF-8. */
 export function cut(text: string, units: number): string {
   if (text.length <= units) return text;
   return `${text.slice(0, isFirstHalf(text.charCodeAt(units - 1)) ? units - 1 : units)}…`;

@@ -49,7 +49,6 @@ export function parseYaml(text: string, file: string): unknown {
 const describe = (message: string): string =>
   message.startsWith('Maximum call stack') ? 'lists and mappings are nested too deeply' : message;
 
-/** An alias without an anchor, or inside its own anchor. */
 function wrongAlias(document: Document): Found | null {
   const wrong: Found[] = [];
   visit(document, {

@@ -6,29 +6,21 @@ interface Deployed {
   environments: Record<string, EnvironmentSettings>;
 }
 
-interface Found {
-  path: string[];
-  message: string;
-}
-
 /** Kinds that answer no single step, or only in a session that they have begun. */
 const NO_VERIFIERS: ReadonlySet<string> = new Set(['agent', 'gym_agent', 'gymnasium']);
 
 const UNJUDGED =
   'expected an environment of this file, since programs of run.command return no reward, got none';
 
-/** What is wrong between an agent and the rest of temporal.yaml. */
-export function agentProblems({ worker, environments }: Deployed): Found[] {
+export function agentProblems({ worker, environments }: Deployed) {
   return [
     ...nowhere(worker.gateway),
     ...Object.entries(environments).flatMap(([name, settings]) => {
       if (settings.kind !== 'agent') return [];
-      if (settings.verify === null)
-        return settings.run.command === null
-          ? []
-          : [{ path: ['environments', name, 'verify'], message: UNJUDGED }];
-      const what = verifierProblem(settings.verify, environments);
-      return what === null ? [] : [{ path: ['environments', name, 'verify'], message: what }];
+      const { verify, run } = settings;
+      const unjudged = run.command === null ? null : UNJUDGED;
+      const message = verify === null ? unjudged : verifierProblem(verify, environments);
+      return message === null ? [] : [{ path: ['environments', name, 'verify'], message }];
     }),
   ];
 }
@@ -53,7 +45,7 @@ const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|localhost|\[?::1\]?)$/;
 
 const hostOf = (listen: string): string => listen.slice(0, listen.lastIndexOf(':'));
 
-function nowhere({ listen, advertise }: Deployed['worker']['gateway']): Found[] {
+function nowhere({ listen, advertise }: Deployed['worker']['gateway']) {
   if (advertise !== null || !ANY_HOST.has(hostOf(listen))) return [];
   const message = `expected the URL by which programs reach this worker, such as http://this-host:8099, since worker.gateway.listen is ${listen}; got none`;
   return [{ path: ['worker', 'gateway', 'advertise'], message }];

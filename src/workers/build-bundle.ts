@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { BundleOptions } from '@temporalio/worker';
 import { DefaultLogger, bundleWorkflowCode } from '@temporalio/worker';
 import { dataConverter } from '../activities/contract/data-converter.js';
 
@@ -23,10 +24,10 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await writeFile(bundlePath, code);
 }
 
-type WebpackHook = NonNullable<Parameters<typeof bundleWorkflowCode>[0]['webpackConfigHook']>;
+type WebpackConfiguration = Parameters<NonNullable<BundleOptions['webpackConfigHook']>>[0];
 
 /** The Web UI shows stack traces of workflows, so they name the project's files instead of the build's. */
-function nameSourcesRelatively(config: Parameters<WebpackHook>[0]): ReturnType<WebpackHook> {
+function nameSourcesRelatively(config: WebpackConfiguration): WebpackConfiguration {
   const root = fileURLToPath(new URL('../', import.meta.url));
   return {
     ...config,

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { Word, oneOf, orNull } from '../model/field-kinds.js';
+import { Word, oneOf, orNull, refuserOf } from '../model/field-kinds.js';
 import { filesOfSandboxes } from '../environments/code/at-once.js';
 import { EnvironmentSettings, resolvePaths } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
@@ -13,7 +13,7 @@ import { placeOf } from '../platform/s3/bucket.js';
 import { isRecord } from '../platform/json/object.js';
 import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
-import { READERS } from '../platform/files.js';
+import { READERS, isMissing } from '../platform/files.js';
 import { readWhole } from '../platform/regular-file.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
@@ -133,19 +133,20 @@ const PostgresStoreSettings = z
       ),
   })
   .superRefine(({ url_env, url_file, outputs }, context) => {
+    const refuse = refuserOf(context);
     if ((outputs.kind === 's3') !== (outputs.bucket !== null)) {
       const expected = outputs.kind === 's3' ? 'a bucket' : 'no bucket';
       const message = `expected ${expected} with kind ${outputs.kind}, got ${outputs.bucket ?? 'none'}`;
-      context.addIssue({ code: 'custom', path: ['outputs', 'bucket'], message });
+      refuse(['outputs', 'bucket'], message);
     }
     if (outputs.kind === 's3' && outputs.root !== null) {
       const message = `expected none with kind s3 (bucket and prefix say where), got ${outputs.root}`;
-      context.addIssue({ code: 'custom', path: ['outputs', 'root'], message });
+      refuse(['outputs', 'root'], message);
     }
     if ((url_env === null) !== (url_file === null)) return;
     const got = url_env === null ? 'neither' : 'both';
     const message = `expected one of url_env and url_file, got ${got}`;
-    context.addIssue({ code: 'custom', path: ['url_env'], message });
+    refuse(['url_env'], message);
   });
 export type PostgresStoreSettings = z.infer<typeof PostgresStoreSettings>;
 
@@ -157,7 +158,6 @@ const StoreSettings = z.preprocess(
   z.discriminatedUnion('kind', [FileStoreSettings, PostgresStoreSettings]),
 );
 
-/** What `generation` may say. Agents and `step` need no service, so it may be absent. */
 export const GENERATION_EXAMPLE =
   '{ default: { kind: vllm, base_urls: [http://127.0.0.1:8000/v1] } }';
 
@@ -181,24 +181,24 @@ export const Config = z
     viewer: ViewerSettings.describe('where people look at rollouts (`temporal-rollout serve`)'),
   })
   .superRefine((config, context) => {
+    const refuse = refuserOf(context);
     // A queue serves one set of activities. Otherwise tasks would reach a worker without their environment.
     const taken = [config.temporal.task_queue, generationQueue(config)];
     for (const [name, settings] of Object.entries(config.environments)) {
       const own = ownQueue(settings);
       if (own === undefined || !taken.includes(own)) continue;
       const message = `expected a queue that nothing else is on, got ${JSON.stringify(own)}`;
-      context.addIssue({ code: 'custom', path: ['environments', name, 'task_queue'], message });
+      refuse(['environments', name, 'task_queue'], message);
     }
     for (const { path, message } of [
       ...sharedEngines(config.generation),
       ...agentProblems(config),
       ...unequalLimits(config),
     ])
-      context.addIssue({ code: 'custom', path, message });
+      refuse(path, message);
   });
 export type Config = z.infer<typeof Config>;
 
-/** All defaults, for whoever needs no file. */
 const NOTHING = Buffer.from('environments: {}');
 
 /**
@@ -210,8 +210,7 @@ export async function loadConfig(
   { missing = false, directory = path.dirname(path.resolve(file)) } = {},
 ): Promise<Config> {
   const bytes = await readWhole(file).catch((cause: unknown) => {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
-    if (missing && isMissing) return NOTHING;
+    if (missing && isMissing(cause)) return NOTHING;
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
   const read: unknown = parseYaml(textOf(bytes, file), file) ?? {};
@@ -241,7 +240,6 @@ export async function loadConfig(
   };
 }
 
-/** The settings of an environment that somebody serves at this URL. */
 export const environmentAt = (url: string): Config['environments'][string] =>
   EnvironmentSettings.parse({ kind: 'http', url });
 
@@ -259,7 +257,6 @@ function storeBelow(directory: string, store: Config['store']): Config['store'] 
   };
 }
 
-/** What this worker may hold at once. */
 export function memoryOf(
   { worker, environments, generation }: Pick<Config, 'worker' | 'environments' | 'generation'>,
   open_files = mostOpenFiles(),

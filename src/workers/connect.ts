@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { NativeConnectionOptions } from '@temporalio/worker';
+import type { NativeConnectionOptions, Worker } from '@temporalio/worker';
 import { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import type { Worker } from '@temporalio/worker';
-import { describeError } from '../platform/errors.js';
 import { unreached, whyUnreached } from '../temporal/server-address.js';
 import type { Config } from './config.js';
 import type { ConnectionSettings } from './connection-settings.js';
@@ -22,10 +20,7 @@ export interface Connected {
   settings: ConnectionSettings;
 }
 
-/**
- * Waits up to five minutes for a missing server, and says so; null if `signal` ends the wait. Throws at once what waiting
- * does not mend, such as a certificate that one side does not accept.
- */
+/** For five minutes, and says so; null: `signal` ended the wait. Throws at once what waiting does not mend. */
 export async function connect(
   config: Pick<Config, 'temporal'>,
   { log, signal }: { log: Logger; signal: AbortSignal },
@@ -65,8 +60,8 @@ export function keepConnection(
   };
   return keepLooking(look, {
     every_ms,
-    failed: (error) => {
-      log.warn(`changed certificates or keys are not used: ${describeError(error)}`);
+    failed: (why) => {
+      log.warn(`changed certificates or keys are not used: ${why}`);
     },
   });
 }
@@ -92,15 +87,11 @@ const SERVICES = ['workflowService', 'operatorService', 'healthService'] as cons
 
 /** Many parts of a worker hold its first connection, or a service of it: these stay, and send by the next one. */
 function sendBy(next: NativeConnection, connection: NativeConnection): void {
-  // Where calls look for their deadlines.
   Object.assign(next, { callContextStorage: connection.callContextStorage });
   for (const name of SERVICES) connection[name].rpcImpl = next[name].rpcImpl;
 }
 
-/**
- * The SDK keeps an asynchronous context around each activity, with a signal that ends calls. This kind of connection
- * ignores it, and following it is expensive (activities/attempt.ts).
- */
+/** Its asynchronous context around each activity is expensive to follow (activities/attempt.ts), and unused here. */
 async function connectTo(options: NativeConnectionOptions): Promise<NativeConnection> {
   const connection = await NativeConnection.connect(options);
   connection.withAbortSignal = (_, call) => call();

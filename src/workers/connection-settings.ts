@@ -11,22 +11,23 @@ import { tlsSetting } from '../temporal/server-tls.js';
 export interface ConnectionSettings {
   options: ClientConnectConfig['connectionOptions'] & {
     address: string;
-    /** For clients; a worker's connection has none. */
     channelArgs: typeof DIRECT_CHANNEL;
   };
   namespace: string;
-  /** The setting that counts for its address, for messages. */
   address_from: string;
   /** Differs as soon as certificates, keys or metadata do. */
   trust: string;
-  /** Reads the variables' files anew. */
   again: () => ConnectionSettings;
 }
 
 /** Address and namespace: temporal.yaml's, else TEMPORAL_* variables and temporal.toml, else the local default. */
 export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): ConnectionSettings {
   const { profile, address, namespace } = temporal;
-  const found = readProfile(profile);
+  const loaded = loadProfile(profile);
+  const found = toClientOptions({
+    ...loaded,
+    ...(loaded.tls && { tls: readTlsFiles(loaded.tls) }),
+  });
   keepSecretsOf(found);
   const { tls, apiKey, metadata } = found.connectionOptions;
   return {
@@ -52,7 +53,6 @@ function settingOf({ own, found }: { own: string | null; found: string | undefin
   return found === undefined ? `${ADDRESS_VARIABLE} or ${OWN}` : 'temporal.toml';
 }
 
-/** Metadata with names such as `authorization`; other metadata is not secret. */
 const SECRET_NAME = /auth|key|token|secret|password|cookie/i;
 
 function keepSecretsOf({ connectionOptions }: ClientConnectConfig): void {
@@ -61,11 +61,6 @@ function keepSecretsOf({ connectionOptions }: ClientConnectConfig): void {
   for (const [name, value] of Object.entries(metadata)) {
     if (SECRET_NAME.test(name) && typeof value === 'string') keepSecret(value);
   }
-}
-
-function readProfile(profile: string | null): ClientConnectConfig {
-  const found = loadProfile(profile);
-  return toClientOptions({ ...found, ...(found.tls && { tls: readTlsFiles(found.tls) }) });
 }
 
 function loadProfile(profile: string | null): ReturnType<typeof loadClientConfigProfile> {
@@ -86,13 +81,9 @@ const SOURCES = {
 } as const;
 
 type Part = keyof typeof SOURCES;
-/** What it is for people, and its text. */
 type Pem = { place: string; text: string };
 
-/**
- * The settings of TLS with the contents of their files. Throws by name for what no connection can use: each of the
- * clients has its own words for that, or waits for a server.
- */
+/** Throws by name for what no connection can use: each client has its own words for that, or waits for a server. */
 function readTlsFiles(tls: ClientConfigTLS): ClientConfigTLS {
   if (tls.disabled === true) return tls;
   const [authority, cert, key] = (['serverCACert', 'clientCert', 'clientKey'] as const).map(
@@ -159,7 +150,10 @@ function kindOf(text: string): string {
   return text.trim() === '' ? 'nothing' : 'a text without -----BEGIN';
 }
 
-const lacking = (there: Part, missing: Part): Error =>
-  new Error(
-    `${SOURCES[there].what} (${tlsSetting(`${SOURCES[there].name}_path`)}) needs ${SOURCES[missing].what} (${tlsSetting(`${SOURCES[missing].name}_path`)}): name both, or none`,
-  );
+function lacking(...parts: [there: Part, missing: Part]): Error {
+  const named = parts.map((part) => {
+    const { what, name } = SOURCES[part];
+    return `${what} (${tlsSetting(`${name}_path`)})`;
+  });
+  return new Error(`${named.join(' needs ')}: name both, or none`);
+}

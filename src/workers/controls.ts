@@ -9,8 +9,6 @@ import { readSecret } from '../platform/secrets.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import type { GenerationServiceSettings } from './generation-settings.js';
 
-/** How the weights of a service's replicas are changed: those of temporal.yaml, and those that have joined. */
-
 interface ControlsContext {
   settings: GenerationServiceSettings;
   env: NodeJS.ProcessEnv;
@@ -23,78 +21,61 @@ export function createPolicyParts(
   name: string,
   { records, ...context }: ControlsContext & { records: PolicyRecords },
 ): PolicyParts {
-  const { base_urls, model, forget_after } = context.settings;
-  const given = createControls(name, context);
-  const joined = createJoined(name, context);
-  const allowed = allowedBy(context.settings.allow, base_urls);
+  const { allow, base_urls, model, forget_after } = context.settings;
+  const controls = createControls(name, context);
   return {
     records,
     urls: base_urls,
     get controls() {
-      return [...given, ...joined.of(records.known())];
+      return controls.of(records.known());
     },
-    refusalOf: allowed.refusalNow,
+    refusalOf: allowedBy(allow, base_urls).refusalNow,
     model,
     forget_after_ms: forget_after === null ? null : toMs(forget_after),
-    close: async () => {
-      await Promise.all(given.map((control) => control.close()));
-      await joined.close();
-    },
+    close: controls.close,
   };
 }
 
-/** Connects to what the record has beside temporal.yaml, as far as that allows it. */
-function createJoined(name: string, context: ControlsContext) {
-  const { settings } = context;
-  const allowed = allowedBy(settings.allow);
-  const known = new Map<string, WeightControl>();
-  const keyOf = (replica: string, control_url: string | null): string =>
-    JSON.stringify([replica, control_url]);
-  const of = (record: PolicyRecord | null): WeightControl[] => {
-    const entries = Object.entries(record?.replicas ?? {}).filter(
-      ([url, { control_url }]) =>
-        !settings.base_urls.includes(url) &&
-        [url, control_url ?? url].every((one) => allowed.refusal(one) === null),
-    );
-    const keys = new Set(entries.map(([url, { control_url }]) => keyOf(url, control_url)));
-    // An update that is under way may still end a pause there. Idle connections end by themselves.
-    for (const key of known.keys()) if (!keys.has(key)) known.delete(key);
-    return entries.map(([url, { control_url }]) => {
-      const key = keyOf(url, control_url);
-      const control = known.get(key) ?? createControl(name, { ...context, url, control_url });
-      known.set(key, control);
-      return control;
-    });
-  };
+interface Place {
+  url: string;
+  control_url: string | null;
+  /** temporal.yaml names it. */
+  given?: true;
+}
+
+/** One for each replica of temporal.yaml, and for those that the record has beside it, as far as that allows them. */
+export function createControls(name: string, context: ControlsContext) {
+  const { allow, base_urls, control } = context.settings;
+  const allowed = allowedBy(allow);
+  const given = base_urls.map((url, i): Place => {
+    return { url, control_url: control.urls?.[i] ?? null, given: true };
+  });
+  const controlAt = (place: Place) => createControl(name, { ...context, ...place });
+  const known = new Map(given.map((place) => [JSON.stringify(place), controlAt(place)]));
   return {
-    of,
+    of: (record: PolicyRecord | null): WeightControl[] => {
+      const joined = Object.entries(record?.replicas ?? {})
+        .map(([url, { control_url }]): Place => ({ url, control_url }))
+        .filter(
+          ({ url, control_url }) =>
+            !base_urls.includes(url) &&
+            [url, control_url ?? url].every((one) => allowed.refusal(one) === null),
+        );
+      const now = new Map([...given, ...joined].map((place) => [JSON.stringify(place), place]));
+      // An update that is under way may still end a pause there. Idle connections end by themselves.
+      for (const key of known.keys()) if (!now.has(key)) known.delete(key);
+      for (const [key, place] of now) if (!known.has(key)) known.set(key, controlAt(place));
+      return [...known.values()];
+    },
     close: async () => {
       await Promise.all([...known.values()].map((control) => control.close()));
     },
   };
 }
 
-/** One for each replica of temporal.yaml. */
-export const createControls = (name: string, context: ControlsContext): WeightControl[] =>
-  context.settings.base_urls.map((url, i) =>
-    createControl(name, {
-      ...context,
-      url,
-      control_url: context.settings.control.urls?.[i] ?? null,
-      given: true,
-    }),
-  );
-
 function createControl(
   name: string,
-  {
-    settings,
-    env,
-    replies,
-    url,
-    control_url,
-    given = false,
-  }: ControlsContext & { url: string; control_url: string | null; given?: boolean },
+  { settings, env, replies, url, control_url, given }: ControlsContext & Place,
 ): WeightControl {
   const { api_key_env } = settings.control;
   const { lookupFor } = allowedBy(settings.allow);
@@ -105,7 +86,7 @@ function createControl(
     control_api_key: apiKeyOf(`${name}.control`, { settings: { api_key_env }, env }),
     model: settings.model,
     answers: replies,
-    ...(!given && { lookupFor }),
+    ...(given !== true && { lookupFor }),
   });
 }
 

@@ -26,7 +26,6 @@ import { generationQueue } from './queues.js';
 import { slotsOf } from './slots.js';
 import { waitOfDescribed, waitOfQueue } from './wait-of.js';
 
-/** What activities need of Temporal beside their own attempt. */
 export interface Temporal
   extends
     AttemptDependencies,
@@ -34,7 +33,6 @@ export interface Temporal
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }
 
-/** What the activities of a worker are closures over. */
 export function createDependencies(
   config: Config,
   {

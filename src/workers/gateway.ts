@@ -2,8 +2,8 @@ import { createAnswerers } from '../activities/agent/answerer-facts.js';
 import type { Gateway } from '../gateway/agent-session.js';
 import { createGateway } from '../gateway/gateway.js';
 import { keepSecret, readSecret } from '../platform/secrets.js';
-import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config } from './config.js';
+import type { Parts } from './parts.js';
 import { isAgent } from './queues.js';
 
 /** Whether programs ask here: where their rollouts are played, or to be led there. */
@@ -14,14 +14,15 @@ const answersPrograms = ({
   worker.roles.includes('gateway') ||
   (worker.roles.includes('environment') && Object.values(environments).some(isAgent));
 
+interface Opening extends Pick<Parts, 'store'> {
+  opened: Pick<Parts['opened'], 'keySecret'>;
+  env: NodeJS.ProcessEnv;
+}
+
 /** Answers programs where this worker listens; null: it plays none. Rejects if it cannot listen there. */
 export async function openGateway(
   config: Config,
-  {
-    opened,
-    store,
-    env,
-  }: Pick<OpenStore, 'store'> & { opened: Pick<OpenStore, 'keySecret'>; env: NodeJS.ProcessEnv },
+  { opened, store, env }: Opening,
 ): Promise<Gateway | null> {
   if (!answersPrograms(config)) return null;
   const { listen, advertise, direct, secret_env } = config.worker.gateway;

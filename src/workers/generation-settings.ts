@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Positive, Word, oneOf, orNull } from '../model/field-kinds.js';
+import { Positive, Word, oneOf, orNull, refuserOf } from '../model/field-kinds.js';
 import { KINDS } from '../generation/adapters.js';
 import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
@@ -9,7 +9,6 @@ import { cidrProblem, hostProblem, portsProblem } from '../platform/http/allowed
 import { MaxAnswer } from '../platform/size.js';
 import { repeatedIn } from './one-engine.js';
 
-/** Where the weights of each replica are changed. */
 const ControlSettings = z
   .strictObject({
     urls: orNull(z.array(BaseUrl).min(1)).describe(
@@ -52,7 +51,7 @@ const AllowSettings = z.union([
 ]);
 
 function checked(message: string | null, context: z.RefinementCtx): void {
-  if (message !== null) context.addIssue({ code: 'custom', message });
+  if (message !== null) refuserOf(context)([], message);
 }
 
 export const GenerationServiceSettings = z
@@ -102,23 +101,24 @@ export const GenerationServiceSettings = z
       .describe('an engine that joined leaves when it was away for this time; null: never'),
   })
   .superRefine(({ kind, wire, base_urls, control, allow }, context) => {
+    const refuse = refuserOf(context);
     if (kind !== 'vllm' && wire === 'generate') {
       const message = `expected none, since kind ${kind} has one route that samples; got "generate"`;
-      context.addIssue({ code: 'custom', path: ['wire'], message });
+      refuse(['wire'], message);
     }
     const { urls } = control;
     if (base_urls.length === 0 && allow.length === 0) {
       const message =
         'expected at least one URL, or `allow`, so that engines may join; got neither';
-      context.addIssue({ code: 'custom', path: ['base_urls'], message });
+      refuse(['base_urls'], message);
     }
     const repeated = [
       ...repeatedIn(base_urls, ['base_urls']),
       ...repeatedIn(urls ?? [], ['control', 'urls']),
     ];
-    for (const issue of repeated) context.addIssue({ code: 'custom', ...issue });
+    for (const { path, message } of repeated) refuse(path, message);
     if (urls === null || urls.length === base_urls.length) return;
     const message = `expected ${base_urls.length} URLs, one for each of base_urls, got ${urls.length}`;
-    context.addIssue({ code: 'custom', path: ['control', 'urls'], message });
+    refuse(['control', 'urls'], message);
   });
 export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings>;

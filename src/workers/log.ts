@@ -4,10 +4,7 @@ import { describeError } from '../platform/errors.js';
 import { plain, plainJson, plainLine } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
-/**
- * Writes lines to standard output, synchronously as pino itself does, and without this process's secrets: as text on a
- * terminal, else as JSON.
- */
+/** To standard output, synchronously and without secrets: as text on a terminal, else as JSON. */
 export function createLog(level: string): Logger {
   const output = pino.destination({ dest: 1, sync: true });
   const shown = process.stdout.isTTY ? createTerminal() : plainJson;
@@ -40,7 +37,6 @@ function factsOf(error: Error): { type: string; message: string; stack?: string 
 }
 
 const SAY_AGAIN_MS = 30_000;
-/** Attempts that failed so are said as a wait. */
 const WAITED_FOR = new Set(['GenerationUnavailable', 'EnvironmentUnavailable']);
 /** What the SDK says of the workers of other roles that this process has. */
 const NO_NEWS = 'No workflows registered, not polling for workflow tasks';
@@ -153,7 +149,6 @@ export function takeOutputOfOthers(log: Pick<Logger, 'info' | 'warn'>): () => vo
 
 type Done = (error?: Error | null) => void;
 
-/** The log itself writes to the descriptor, not to the stream. */
 function takeStream(stream: NodeJS.WriteStream, say: (line: string) => void): () => void {
   const own = Object.getOwnPropertyDescriptor(stream, 'write');
   const decoder = new StringDecoder('utf8');

@@ -16,7 +16,6 @@ export interface MemoryPlan {
   answer_bytes: number;
   /** Likewise for engines' large answers: tokens of long prompts. */
   reply_bytes: number;
-  /** Bytes of batch.json files whose requests are cached. */
   request_bytes: number;
   /** Size limit of a batch's samples while it is planned. */
   sample_bytes: number;
@@ -52,17 +51,13 @@ const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
 
 /** A rollout that waits for its turn: in the workflow thread, in the SDK's core and in the main thread. */
 const WORKFLOW_BYTES = 256 * KIB;
-/**
- * An activity with some 4,000 tokens: a turn's fold, the prompt as JSON, the stream. With longer ones, fewer run at
- * once. It has connections to an engine and to an environment, beside its journal.
- */
+/** With some 4,000 tokens: its fold, the prompt as JSON, the stream; and connections to engine and environment. */
 const TURN: Room = { bytes: 256 * KIB, files: 2 };
 /** One whose rollout generates nothing: it waits for an engine's place, for weights or for its environment. */
 const WAIT: Room = { bytes: 64 * KIB, files: 1 };
 
 /** An answer, relative to its bytes on the wire: text, parsed JSON, the journal's line. */
 const ANSWER_WEIGHT = 4;
-/** A request, relative to its file. */
 const REQUEST_WEIGHT = 4;
 
 /** Planning is rare and short, so its text is outside the shares. It takes at most this share of the whole. */
@@ -85,7 +80,6 @@ export function planMemory({
   memory_bytes: number;
   /** How many the process may have, without those of interpreters. */
   open_files?: number;
-  /** How many generations each service may have at once. */
   max_generations: number;
   services?: number;
   /** Queues of this process that share the room for turns: generation, environments behind services. */

@@ -1,6 +1,5 @@
 /** An engine belongs to one service, once: its weights have one record. URLs have one form by now. */
 
-/** This machine has two names. */
 const placeOf = (url: string): string =>
   url.replace(/^(?<scheme>https?:\/\/)localhost(?=[:/])/, '$<scheme>127.0.0.1');
 
@@ -12,7 +11,6 @@ export const repeatedIn = (urls: readonly string[], path: readonly string[]) =>
     return first < k ? [{ path: [...path, k], message }] : [];
   });
 
-/** An update of one service would change the weights of the other behind its back. */
 export function sharedEngines(
   services: Record<string, { base_urls: string[] }>,
 ): { path: (string | number)[]; message: string }[] {

@@ -15,7 +15,6 @@ import { queuesOf } from './queues.js';
  * rollouts start over or fail. So workers tell each other the ids of their stores, in their names on the server.
  */
 
-/** A worker with another store, and the next step. */
 export interface OtherStore {
   queue: string;
   /** Its last sign of life; it grows only if it is alive. */
@@ -25,7 +24,6 @@ export interface OtherStore {
 }
 
 export interface OwnStore extends StoreIds {
-  /** For people. */
   name: string;
 }
 
@@ -34,11 +32,9 @@ const ONE_STORE =
 const ONE_FOLDER =
   'all workers with role workflow need one place of results: store.outputs in temporal.yaml';
 
-/** Whether this worker needs the place of results. */
 export const writesResults = ({ worker }: Pick<Config, 'worker'>): boolean =>
   worker.roles.includes('workflow');
 
-/** Workers of this deployment's queues that have other stores. */
 export async function findOtherStores(
   server: PollerServer,
   { config, namespace, own }: { config: Config; namespace: string; own: OwnStore },
@@ -53,15 +49,8 @@ export async function findOtherStores(
       if (there[at] !== true) return [];
       const said = differenceOf(ids, { own, results: outputsRoot(config) });
       if (said === null) return [];
-      const { what, remedy } = said;
-      return [
-        {
-          queue: queue.name,
-          seen,
-          what: `worker ${worker} of task queue ${queue.name} has ${what}`,
-          remedy,
-        },
-      ];
+      const what = `worker ${worker} of task queue ${queue.name} has ${said.what}`;
+      return [{ queue: queue.name, seen, what, remedy: said.remedy }];
     });
   });
   return (await Promise.all(found)).flat();
@@ -84,10 +73,7 @@ function differenceOf(
 
 const AGAIN_MS = 2000;
 
-/**
- * Waits until no worker with another store is known: one that has stopped is known for a while. Throws if one gives a
- * new sign of life. `look` rejects where the server does not say who its workers are.
- */
+/** One that has stopped is known for a while. Throws at a new sign of life. `look` rejects if nobody knows. */
 export async function waitForOneStore(
   look: () => Promise<OtherStore[]>,
   {
@@ -116,15 +102,14 @@ export async function waitForOneStore(
 /** Two workers that start at once see each other later. */
 const LOOK_MS = 30_000;
 
-/** Returns a function that ends the looks. */
 export function keepOneStore(look: () => Promise<OtherStore[]>, log: Logger): () => void {
   const say = async (): Promise<void> => {
     for (const { what, remedy } of await look()) log.error(`${what}: ${remedy}`);
   };
   return keepLooking(say, {
     every_ms: LOOK_MS,
-    failed: (error) => {
-      log.debug(`stores of other workers are not known: ${describeError(error)}`);
+    failed: (why) => {
+      log.debug(`stores of other workers are not known: ${why}`);
     },
   });
 }

@@ -4,7 +4,7 @@ import { describeError } from '../platform/errors.js';
 import { createDisk } from '../platform/files.js';
 import { readWholeNow } from '../platform/regular-file.js';
 import { addressOf } from '../platform/s3/bucket.js';
-import { keepSecret } from '../platform/secrets.js';
+import { FEWEST_CHARACTERS, keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
 import { SCHEMA_VERSION } from '../trajectories/postgres/migrations.js';
 import type { PostgresSettings } from '../trajectories/postgres/open.js';
@@ -16,7 +16,6 @@ import type { OpenStore } from '../trajectories/trajectory-store.js';
 import type { Config, PostgresStoreSettings } from './config.js';
 import { DEFAULT_ROOT } from './config.js';
 
-/** The store that temporal.yaml names. */
 export function openStore(
   { store }: Pick<Config, 'store'>,
   {
@@ -43,14 +42,12 @@ export function openStore(
 interface Use<T> {
   env: NodeJS.ProcessEnv;
   bounds?: { max_cached_bytes: number; max_request_bytes: number };
-  /** The longest wait for the store; absent: until it gives up. */
   within_ms?: number;
   say?: (line: string) => void;
   /** `away`: why the store does not answer; null: it does. */
   use: (opened: OpenStore, away: string | null) => Promise<T>;
 }
 
-/** The store for one command. */
 export async function withStore<T>(
   config: Pick<Config, 'store'>,
   { env, bounds, within_ms, say, use }: Use<T>,
@@ -97,7 +94,6 @@ export function outputsRoot({ store }: Pick<Config, 'store'>): string {
   return kind === 's3' ? addressOf({ bucket: bucket ?? '', prefix }) : (root ?? DEFAULT_ROOT);
 }
 
-/** Who may read there. */
 export const outputsReaders = ({ store }: Pick<Config, 'store'>): Readers =>
   store.kind === 'file' ? store.readers : store.outputs.readers;
 
@@ -115,7 +111,6 @@ const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): Po
   patience_ms: toMs(settings.patience),
 });
 
-/** Null is what an environment says. */
 export function outputSettings(
   { kind, bucket, region, endpoint_env, ...outputs }: PostgresStoreSettings['outputs'],
   env: NodeJS.ProcessEnv,
@@ -158,8 +153,6 @@ function urlOf(settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): string 
   if (env['PGPASSWORD'] !== undefined) keepSecret(env['PGPASSWORD']);
   return text;
 }
-
-const FEWEST_CHARACTERS = 8;
 
 function decoded(password: string, expected: string): string {
   try {

@@ -12,7 +12,6 @@ import { toMs } from '../model/workflow-safe/durations.js';
 import { allowedBy } from '../platform/http/allowed.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
-import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { PolicyParts } from './controls.js';
 import { apiKeyOf, createPolicyParts } from './controls.js';
 import type { Config } from './config.js';
@@ -25,27 +24,15 @@ import { Fault } from '../model/faults.js';
 import { withDeadline } from '../platform/waits/abort.js';
 import { describeError } from '../platform/errors.js';
 
-/** The parts that temporal.yaml describes. Adapters are chosen only here. */
-export interface Parts {
-  store: TrajectoryStore;
-  opened: Pick<OpenStore, 'ready' | 'ids' | 'keySecret'>;
-  pools: ReadonlyMap<string, GenerationPool>;
-  environments: ReadonlyMap<string, DeployedEnvironment>;
-  /** By service. */
-  policies: ReadonlyMap<string, PolicyParts>;
-  /** The allowance for large answers of environments. */
-  answers: Allowance;
-  /** The allowance for the folds of turns in progress. */
-  folds: Allowance;
-  close(): Promise<void>;
-}
+export type Parts = Awaited<ReturnType<typeof createParts>>;
 
 interface PartsContext {
   env: NodeJS.ProcessEnv;
   log: Logger;
 }
 
-export async function createParts(config: Config, { env, log }: PartsContext): Promise<Parts> {
+/** The parts that temporal.yaml describes. Adapters are chosen only here. */
+export async function createParts(config: Config, { env, log }: PartsContext) {
   const memory = memoryOf(config);
   // Two allowances: an activity that holds an environment's answer waits for an engine, and must not wait for itself.
   const answers = createAllowance(memory.answer_bytes);
@@ -79,8 +66,10 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     },
   });
   const environments = new Map<string, DeployedEnvironment>();
-  for (const task of Object.keys(config.environments))
-    environments.set(task, deployedOf(task, { environment: await factory.create(task), config }));
+  for (const [task, settings] of Object.entries(config.environments)) {
+    const environment = await factory.create(task);
+    environments.set(task, deployedOf(task, { environment, settings, config }));
+  }
   return {
     store,
     opened,
@@ -89,19 +78,23 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     environments,
     answers,
     folds: createAllowance(memory.played_fold_bytes),
-    close: async () => {
+    close: async (): Promise<void> => {
       const open = [opened, factory, ...pools.values(), ...policies.values()];
       await Promise.all(open.map((one) => one.close()));
     },
   };
 }
 
+interface Deployed {
+  environment: ExactEnvironment;
+  settings: Config['environments'][string];
+  config: Config;
+}
+
 function deployedOf(
   task: string,
-  { environment, config }: { environment: ExactEnvironment; config: Config },
+  { environment, settings, config }: Deployed,
 ): DeployedEnvironment {
-  const settings = config.environments[task];
-  if (settings === undefined) throw new Error(`expected settings of environment ${task}, got none`);
   const isHere = isInProcess(settings);
   const steps = config.worker.roles.includes('environment');
   const mayBeAwaited =
@@ -119,7 +112,6 @@ function deployedOf(
   };
 }
 
-/** The replicas of one service. */
 export function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
   { env, log, replies, policy }: PartsContext & { replies: Allowance; policy?: PolicyReading },
@@ -187,14 +179,15 @@ export function createStepPlaces(most: number): DeployedEnvironment['inPlace'] {
 /** For steps in this process, of which it plays one at a time anyway. */
 const unlimited: DeployedEnvironment['inPlace'] = (_, run) => run();
 
+interface Probed extends Pick<Parts, 'environments'> {
+  pools: ReadonlyMap<string, GenerationPool>;
+}
+
 const PROBE_MS = 30_000;
 
-/**
- * Logs which environments answer, and, if this worker generates, which generation services. Nothing waits for the
- * result: batches ask again when they are planned.
- */
+/** Logs what answers. Nothing waits for the result: batches ask again when they are planned. */
 export async function probeParts(
-  { environments, pools }: Pick<Parts, 'environments' | 'pools'>,
+  { environments, pools }: Probed,
   {
     log,
     signal,

@@ -15,29 +15,24 @@ import type { PolicyParts } from './controls.js';
 import { keepLooking } from './keep-looking.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 
-/** Requests of activities and workers to the `policy` workflows, one per service. */
-export interface PolicyWorkflows {
-  /** Best effort. */
-  sayPhase: (service: string, news: PhaseNews) => Promise<void>;
-  /** The workflow reads the record again, and is started if it does not run. */
-  wake: (service: string) => Promise<void>;
-  isRunning: (service: string) => Promise<boolean>;
-}
+export type PolicyWorkflows = ReturnType<typeof reachPolicies>;
 
+/** Requests of activities and workers to the `policy` workflows, one per service. */
 export function reachPolicies(
   anyones: Client,
   { task_queue, log }: { task_queue: string; log: Logger },
-): PolicyWorkflows {
+) {
   const client = ofDeployment(anyones, task_queue);
   return {
-    sayPhase: async (service, news) => {
+    sayPhase: async (service: string, news: PhaseNews): Promise<void> => {
       try {
         await client.workflow.getHandle(policyId(service)).signal('phase', news);
       } catch (error) {
         log.warn({ service, ...news }, `cannot show the phase: ${describeError(error)}`);
       }
     },
-    wake: async (service) => {
+    /** The workflow reads the record again, and is started if it does not run. */
+    wake: async (service: string): Promise<void> => {
       const input: PolicyInput = { service };
       await client.workflow.signalWithStart('policy', {
         workflowId: policyId(service),
@@ -46,11 +41,10 @@ export function reachPolicies(
         signal: 'recover',
       });
     },
-    isRunning: (service) => isPolicyRunning(client, service),
+    isRunning: (service: string) => isPolicyRunning(client, service),
   };
 }
 
-/** Reaches workflows of this deployment alone. */
 function ofDeployment({ connection, options }: Client, taskQueue: string): Client {
   const { namespace } = options;
   const server = connection.workflowService;
@@ -87,10 +81,7 @@ const LOOK_MS = 3000;
 const LOOKS_OF_ENGINE = 20;
 const LOOK_WITHIN_MS = 20_000;
 
-/**
- * The initiator of an update may be gone, and the workflow with it. From the record alone, any worker can start the
- * workflow again, which then repairs what is left. Returns a function that ends the checks.
- */
+/** From the record alone, any worker starts a lost workflow again, which repairs what is left. Returns what ends it. */
 export function keepPolicies(
   parts: {
     policies: ReadonlyMap<string, Pick<PolicyParts, 'records' | 'urls' | 'controls'>>;
@@ -103,7 +94,6 @@ export function keepPolicies(
   }: {
     workflows: PolicyWorkflows;
     log: Logger;
-    /** The time of the clock that pauses have. */
     nowMs?: () => number;
   },
 ): () => void {
@@ -136,9 +126,9 @@ export function keepPolicies(
     };
     return keepLooking(look, {
       every_ms: LOOK_MS,
-      failed: (error) => {
+      failed: (why) => {
         woken_at_epoch = -1;
-        log.warn({ service }, `cannot check the policy: ${describeError(error)}`);
+        log.warn({ service }, `cannot check the policy: ${why}`);
       },
     });
   });

@@ -8,53 +8,42 @@ import type { TaskQueue } from '../temporal/pollers.js';
 interface Deployed {
   temporal: { task_queue: string };
 }
+interface WithEnvironments extends Deployed {
+  environments: Record<string, EnvironmentSettings>;
+}
 
 export const generationQueue = ({ temporal }: Deployed): string =>
   generationQueueOf(temporal.task_queue);
 
-/** For environments without their own queue. */
 export const commonEnvironmentQueue = ({ temporal }: Deployed): string =>
   `${temporal.task_queue}-environment`;
 
-/** The environment's own queue if configured, else the deployment's. */
-export function environmentQueue(
-  config: Deployed & { environments: Record<string, object> },
-  task: string,
-): string {
+export function environmentQueue(config: WithEnvironments, task: string): string {
   const settings = config.environments[task];
-  return (
-    ownQueue(settings) ?? (isAgent(settings) ? agentQueue(config) : commonEnvironmentQueue(config))
-  );
+  if (settings === undefined) return commonEnvironmentQueue(config);
+  // A rollout holds its slot as long as its program runs.
+  const usual = isAgent(settings)
+    ? `${config.temporal.task_queue}-agent`
+    : commonEnvironmentQueue(config);
+  return ownQueue(settings) ?? usual;
 }
-
-/** For programs of agents without their own queue: a rollout holds its slot as long as its program runs. */
-const agentQueue = ({ temporal }: Deployed): string => `${temporal.task_queue}-agent`;
 
 /** Whether its rollouts are programs that ask the policy, so that a gateway answers them where they are played. */
-export const isAgent = (settings: object | undefined): boolean =>
-  isOfKind('agent', settings) ||
-  (isOfKind('gym_agent', settings) &&
-    (settings as { model_server?: unknown }).model_server !== 'own');
-const isGymAgent = (settings: object): boolean => isOfKind('gym_agent', settings);
+export const isAgent = (settings: EnvironmentSettings): boolean =>
+  settings.kind === 'agent' || (settings.kind === 'gym_agent' && settings.model_server !== 'own');
 
-const isOfKind = (kind: string, settings: object | undefined): boolean =>
-  settings !== undefined && 'kind' in settings && settings.kind === kind;
+export const ownQueue = (settings: EnvironmentSettings): string | undefined =>
+  'task_queue' in settings ? settings.task_queue : undefined;
 
-export function ownQueue(settings: object | undefined): string | undefined {
-  const own = settings !== undefined && 'task_queue' in settings ? settings.task_queue : undefined;
-  return typeof own === 'string' ? own : undefined;
-}
-
-/** Whether this environment has a queue or a limit of its own. */
-export const isLimited = (settings: object): boolean =>
+export const isLimited = (settings: EnvironmentSettings): boolean =>
   ownQueue(settings) !== undefined || limitOf(settings) !== undefined;
 
 /** Environments whose rollouts have slots of a queue from beginning to end, with the limit that each names. */
 export const playersOn = (
-  config: Deployed & { environments: Record<string, object> },
+  config: WithEnvironments,
 ): { task: string; queue: string; limit: number | undefined }[] =>
   Object.entries(config.environments)
-    .filter(([, settings]) => isAgent(settings) || isGymAgent(settings))
+    .filter(([, settings]) => isAgent(settings) || settings.kind === 'gym_agent')
     .map(([task, settings]) => ({
       task,
       queue: environmentQueue(config, task),
@@ -63,7 +52,7 @@ export const playersOn = (
 
 /** The slots of a queue are one number: another one would be another's limit. */
 export function* unequalLimits(
-  config: Deployed & { environments: Record<string, object> },
+  config: WithEnvironments,
 ): Generator<{ path: string[]; message: string }> {
   const first = new Map<string, { task: string; limit: number | undefined }>();
   for (const { task, queue, limit } of playersOn(config)) {
@@ -76,15 +65,10 @@ export function* unequalLimits(
   }
 }
 
-export function limitOf(settings: object): number | undefined {
-  const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
-  return typeof own === 'number' ? own : undefined;
-}
+export const limitOf = (settings: EnvironmentSettings): number | undefined =>
+  'max_concurrent' in settings ? settings.max_concurrent : undefined;
 
-/**
- * On how many queues of activities a worker of these roles plays turns. With both roles, rollouts are played where they
- * are opened, unless their environment has a queue, or is an agent's with a limit.
- */
+/** Both roles play where rollouts are opened, unless their environment has a queue, or is an agent's with a limit. */
 export function queuesOfTurns(
   roles: readonly string[],
   environments: Record<string, EnvironmentSettings>,
@@ -104,8 +88,7 @@ export interface RoleQueue extends TaskQueue {
   role: 'workflow' | 'generation' | 'environment';
 }
 
-/** All of a deployment. */
-export function queuesOf(config: Deployed & { environments: Record<string, object> }): RoleQueue[] {
+export function queuesOf(config: WithEnvironments): RoleQueue[] {
   const of_environments = Object.keys(config.environments).map((task) =>
     environmentQueue(config, task),
   );

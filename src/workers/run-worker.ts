@@ -49,21 +49,16 @@ export async function runWorker(config: Config, listen: () => AbortSignal): Prom
   }
 }
 
-async function runParts(
-  parts: Parts,
-  { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
-): Promise<void> {
+async function runParts(parts: Parts, context: Context): Promise<void> {
+  const { config, log, signal } = context;
   const generates = config.worker.roles.includes('generation');
   void probeParts(parts, { log, signal, generates });
-  const started = await orAborted(startWorkers(parts, { config, log, signal }), signal).catch(
-    (error: unknown) => {
-      if (signal.aborted) return null;
-      throw error;
-    },
-  );
+  const started = await orAborted(startWorkers(parts, context), signal).catch((error: unknown) => {
+    if (signal.aborted) return null;
+    throw error;
+  });
   if (started === null) return;
-  const { workers, connected, gateway, policies, stuck, endDeaths, lookForOthers, attributes } =
-    started;
+  const { workers, connected, gateway, keep } = started;
   const { connection, address, namespace } = connected;
   // A gateway alone has no tasks.
   const running =
@@ -72,15 +67,7 @@ async function runParts(
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   signal.addEventListener('abort', shutDown);
-  const ends = [
-    endDeaths,
-    await keepAttributes(connection, { namespace, attributes, log }),
-    keepPolicies(parts, { workflows: policies, log }),
-    ...(upserts(config) ? [keepUnstuck(stuck, { log, attributes })] : []),
-    keepLooking(() => compareClocks(config, { log }), { every_ms: COMPARE_EVERY_MS }),
-    keepOneStore(lookForOthers, log),
-    keepConnection(connected, { workers, log }),
-  ];
+  const ends = await keep();
   log.info(
     {
       address,
@@ -104,11 +91,14 @@ async function runParts(
   log.info('worker stopped');
 }
 
+interface Context {
+  config: Config;
+  log: Logger;
+  signal: AbortSignal;
+}
+
 /** null if the wait for a server was ended. `gateway`: null: no programs run here. */
-async function startWorkers(
-  parts: Parts,
-  { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
-) {
+async function startWorkers(parts: Parts, { config, log, signal }: Context) {
   const say = (line: string): void => {
     log.warn(line);
   };
@@ -120,11 +110,8 @@ async function startWorkers(
   const { run, deployed } = await reachDeployed(client, config);
   // Before all else: what this worker has left behind in its last life waits for it.
   const endDeaths = keepDeaths(deployed, log);
-  const attributes = await knowAttributes(connection, {
-    namespace,
-    upserts: upserts(config),
-    log,
-  });
+  const upserts = config.worker.roles.includes('workflow');
+  const attributes = await knowAttributes(connection, { namespace, upserts, log });
   await compareClocks(config, { log });
   const ids = await idsOf(parts, { config, log });
   const lookForOthers = async (): Promise<OtherStore[]> => {
@@ -146,25 +133,24 @@ async function startWorkers(
   }
   const temporal = askTemporal(client, { policies, log });
   const gateway = await openGateway(config, { ...parts, env: process.env });
-  const dependencies = createDependencies(config, {
-    parts,
-    temporal,
-    gateway,
-    unlisted: attributes.unlisted,
-    seen: deployed.reports !== null,
-  });
-  const activities = createActivities(dependencies);
-  const stuck = reachStuck(client, task_queue);
-  return {
-    connected,
-    gateway,
-    policies,
-    stuck,
+  const { unlisted } = attributes;
+  const seen = deployed.reports !== null;
+  const activities = createActivities(
+    createDependencies(config, { parts, temporal, gateway, unlisted, seen }),
+  );
+  const workers = await createWorkers({ config, connected, activities, ids, run });
+  /** What a worker looks after while it runs. */
+  const keep = async () => [
     endDeaths,
-    lookForOthers,
-    attributes,
-    workers: await createWorkers({ config, connected, activities, ids, run }),
-  };
+    await keepAttributes(connection, { namespace, attributes, log }),
+    keepPolicies(parts, { workflows: policies, log }),
+    // Only workflows upsert search attributes.
+    ...(upserts ? [keepUnstuck(reachStuck(client, task_queue), { log, attributes })] : []),
+    keepLooking(() => compareClocks(config, { log }), { every_ms: COMPARE_EVERY_MS }),
+    keepOneStore(lookForOthers, log),
+    keepConnection(connected, { workers, log }),
+  ];
+  return { connected, gateway, workers, keep };
 }
 
 /** A store that cannot be written now does not keep a worker from starting: rollouts say that they wait for it. */
@@ -179,9 +165,6 @@ async function idsOf(
     return { store: null, results: null };
   }
 }
-
-/** Only workflows upsert search attributes. */
-const upserts = ({ worker }: Config): boolean => worker.roles.includes('workflow');
 
 /** Before threads start: the setting also depends on how much garbage waits to be collected. */
 function boundMemory(config: Config, log: Logger): void {

@@ -11,18 +11,11 @@ const CLI_TYPE = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
 /** Status codes of gRPC. The server answers the first where there is no slot left of the type. */
 const [INVALID_ARGUMENT, ALREADY_EXISTS] = [3, 6];
 
-/** A replaced server (a new database) is noticed within this time. */
 const RECHECK_MS = 15_000;
 
-/** The namespace's search attributes, as this process saw them last. */
-export interface KnownAttributes {
-  /** Those that the namespace has no room for: rollouts are played without them. */
-  unlisted: () => readonly string[];
-  /** Looks again, and adds what is missing. */
-  look: () => Promise<void>;
-}
+export type KnownAttributes = Awaited<ReturnType<typeof knowAttributes>>;
 
-type AttributeServices = Pick<NativeConnection, 'operatorService' | 'workflowService'>;
+type Operators = Pick<NativeConnection, 'operatorService'>;
 
 /**
  * Registers the search attributes that the namespace lacks: the workflow task of an upsert that it does not know fails.
@@ -30,12 +23,13 @@ type AttributeServices = Pick<NativeConnection, 'operatorService' | 'workflowSer
  * operator; a process without workflows (`upserts`) does without them too.
  */
 export async function knowAttributes(
-  { operatorService }: Pick<AttributeServices, 'operatorService'>,
+  { operatorService }: Operators,
   { namespace, upserts, log }: { namespace: string; upserts: boolean; log: Log },
-): Promise<KnownAttributes> {
+) {
   let unlisted: readonly string[] = [];
+  /** Looks again, and adds what is missing. */
   const look = async (): Promise<void> => {
-    const { added, roomless } = await addMissing({ operatorService }, { namespace });
+    const { added, roomless } = await addMissing({ operatorService }, namespace);
     if (added.length > 0) log.info({ added }, 'registered search attributes');
     const isNews = roomless.some(({ name }) => !unlisted.includes(name));
     unlisted = roomless.map(({ name }) => name);
@@ -45,6 +39,7 @@ export async function knowAttributes(
     if (upserts) throw error;
     log.debug(`search attributes not checked: ${describeError(error)}`);
   });
+  /** Those that the namespace has no room for: rollouts are played without them. */
   return { unlisted: () => unlisted, look };
 }
 
@@ -56,7 +51,7 @@ type Log = Pick<Logger, 'info' | 'warn' | 'debug'>;
  * Returns a function that ends it.
  */
 export async function keepAttributes(
-  { workflowService }: Pick<AttributeServices, 'workflowService'>,
+  { workflowService }: Pick<NativeConnection, 'workflowService'>,
   { namespace, attributes, log }: { namespace: string; attributes: KnownAttributes; log: Log },
 ): Promise<() => void> {
   const idNow = async (): Promise<string> =>
@@ -70,18 +65,18 @@ export async function keepAttributes(
   };
   return keepLooking(lookIfNew, {
     every_ms: RECHECK_MS,
-    failed: (error) => {
-      log.warn(`search attributes not checked: ${describeError(error)}`);
+    failed: (why) => {
+      log.warn(`search attributes not checked: ${why}`);
     },
   });
 }
 
 /** Without room: those without a free slot, and those that somebody has with another type. */
 async function addMissing(
-  { operatorService }: Pick<AttributeServices, 'operatorService'>,
-  { namespace }: { namespace: string },
+  { operatorService }: Operators,
+  namespace: string,
 ): Promise<{ added: string[]; roomless: readonly SearchAttribute[] }> {
-  const { missing, taken } = await lookAtAttributes({ operatorService }, { namespace });
+  const { missing, taken } = await lookAtAttributes({ operatorService }, namespace);
   const add = async (attributes: readonly SearchAttribute[]): Promise<number | null> => {
     const searchAttributes = Object.fromEntries(
       attributes.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
@@ -111,8 +106,8 @@ async function addMissing(
 
 /** Those that are not there, and those that are there with another type. Rejects if the server does not answer this. */
 export async function lookAtAttributes(
-  { operatorService }: Pick<AttributeServices, 'operatorService'>,
-  { namespace }: { namespace: string },
+  { operatorService }: Operators,
+  namespace: string,
 ): Promise<{ missing: SearchAttribute[]; taken: SearchAttribute[] }> {
   const { customAttributes } = await operatorService
     .listSearchAttributes({ namespace })
@@ -136,14 +131,13 @@ export function withoutText(attributes: readonly SearchAttribute[], namespace: s
   return `namespace ${namespace} has no room for search attributes ${names}, so lists cannot be filtered by them. Remove another attribute of the type, or use another namespace; then restart the workers`;
 }
 
-function refused(
-  what: string,
-  {
-    cause,
-    namespace,
-    attributes,
-  }: { cause: unknown; namespace: string; attributes: readonly SearchAttribute[] },
-): Error {
+interface Refused {
+  cause: unknown;
+  namespace: string;
+  attributes: readonly SearchAttribute[];
+}
+
+function refused(what: string, { cause, namespace, attributes }: Refused): Error {
   const commands = attributes.map(
     ({ name, type }) =>
       `  temporal operator search-attribute create --namespace ${namespace} --name ${name} --type ${CLI_TYPE[type]}`,

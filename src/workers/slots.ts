@@ -1,11 +1,10 @@
 import type { Config } from './config.js';
-import type { Role } from './worker-settings.js';
 import { memoryOf } from './config.js';
-import { commonEnvironmentQueue, environmentQueue, generationQueue, playersOn } from './queues.js';
+import type { RoleQueue } from './queues.js';
+import { commonEnvironmentQueue, playersOn, queuesOf } from './queues.js';
 
-/** A task queue from which this process takes activities, and how many at once. */
 export interface OwnQueue {
-  role: Exclude<Role, 'gateway'>;
+  role: RoleQueue['role'];
   name: string;
   slots: number;
 }
@@ -13,20 +12,13 @@ export interface OwnQueue {
 /** A gateway alone has none: not Temporal asks it, but programs. */
 export function ownQueues(config: Config): OwnQueue[] {
   const { others, plays } = memoryOf(config);
-  const ofEnvironments = new Set([
-    commonEnvironmentQueue(config),
-    ...Object.keys(config.environments).map((task) => environmentQueue(config, task)),
-  ]);
-  const queues: OwnQueue[] = [
-    { role: 'workflow', name: config.temporal.task_queue, slots: others },
-    { role: 'generation', name: generationQueue(config), slots: plays },
-    ...[...ofEnvironments].map((name): OwnQueue => ({
-      role: 'environment',
-      name,
-      slots: stepsAtOnce(config, name),
-    })),
-  ];
-  return queues.filter(({ role }) => config.worker.roles.includes(role));
+  const common = { role: 'environment', name: commonEnvironmentQueue(config) } as const;
+  const named = new Map([...queuesOf(config), common].map(({ name, role }) => [name, role]));
+  const slotsAt = ([name, role]: [string, RoleQueue['role']]): OwnQueue => {
+    const slots = { workflow: others, generation: plays, environment: stepsAtOnce(config, name) };
+    return { role, name, slots: slots[role] };
+  };
+  return [...named].map(slotsAt).filter(({ role }) => config.worker.roles.includes(role));
 }
 
 export const slotsOf = (config: Config): ReadonlyMap<string, number> =>

@@ -1,6 +1,5 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
-import { describeError } from '../platform/errors.js';
 import type { Described } from '../temporal/failing-task.js';
 import { failingTask, whyTaskFails } from '../temporal/failing-task.js';
 import { commonMs } from '../platform/waits/common-clock.js';
@@ -11,17 +10,12 @@ import type { KnownAttributes } from './search-attributes.js';
 /** What a workflow waits for whose task fails: a repaired worker, which may take a while to deploy. */
 const PATIENCE_MS = 60 * 60_000;
 const LOOK_MS = 60_000;
-/** In one look. */
 const MOST_AT_ONCE = 20;
 
-/**
- * The server sets this search attribute of a workflow whose task failed several times in a row, and removes it when one
- * completes. An older server does not know it; then nothing is found.
- */
+/** Set by the server while a workflow's task fails again and again. An older server does not know it. */
 const queryOf = (task_queue: string): string =>
   `ExecutionStatus = 'Running' AND ${onTaskQueue(task_queue)} AND WorkflowType IN ('rollout', 'rolloutSlice') AND TemporalReportedProblems IS NOT NULL`;
 
-/** Rollouts and slices of batches whose workflow tasks fail. */
 export interface StuckWorkflows {
   list: () => AsyncIterable<{ workflowId: string; runId: string }>;
   describe: (workflow: { workflowId: string; runId: string }) => Promise<DescribedTask>;
@@ -78,15 +72,13 @@ export async function endStuck(
   }
 }
 
-/** Returns a function that ends the looks. */
-export function keepUnstuck(
+export const keepUnstuck = (
   workflows: StuckWorkflows,
   { log, attributes }: { log: Logger; attributes: KnownAttributes },
-): () => void {
-  return keepLooking(() => endStuck(workflows, { log, attributes, now_ms: commonMs() }), {
+): (() => void) =>
+  keepLooking(() => endStuck(workflows, { log, attributes, now_ms: commonMs() }), {
     every_ms: LOOK_MS,
-    failed: (error) => {
-      log.debug(`cannot find workflows with failing tasks: ${describeError(error)}`);
+    failed: (why) => {
+      log.debug(`cannot find workflows with failing tasks: ${why}`);
     },
   });
-}

@@ -5,8 +5,6 @@ import { Duration } from '../model/durations.js';
 import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
 
-/** temporal.yaml: `worker`, what one process does. */
-
 export const Role = z.enum(['workflow', 'generation', 'environment', 'gateway']);
 export type Role = z.infer<typeof Role>;
 
@@ -17,7 +15,6 @@ const Memory = Size.refine((text) => bytesOf(text) >= bytesOf(LEAST_MEMORY), {
   error: ({ input }) => `expected ${LEAST_MEMORY} or more, got ${JSON.stringify(input)}`,
 });
 
-/** Host and port, or `[::1]:8099`. */
 const Listen = z
   .string()
   .regex(

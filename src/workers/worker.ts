@@ -40,9 +40,7 @@ export async function createWorkers({
   config: Config;
   connected: Omit<Connected, 'settings'>;
   activities: AllActivities;
-  /** The ids of the store. */
   ids?: StoreIds;
-  /** The run of this process. */
   run?: string | null;
 }): Promise<Worker[]> {
   const heartbeat = Math.min(heartbeatMs(config, false), PLANNING_HEARTBEAT_MS);

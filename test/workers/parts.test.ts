@@ -54,7 +54,7 @@ test('an engine whose control URL ends with a slash gets no path with two', asyn
     settings: generation['default']!,
     env: {},
     replies: createAllowance(0),
-  });
+  }).of(null);
   const bound = { within_ms: 5000, signal: new AbortController().signal };
   const { lacks } = await control!.examine({ cache: 'reset' }, bound);
   await control!.close();

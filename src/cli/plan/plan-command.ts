@@ -1,27 +1,22 @@
-import { parseArgs } from 'node:util';
 import { heartbeatFor } from '../../model/workflow-safe/heartbeats.js';
 import { toMs, durationProblem } from '../../model/workflow-safe/durations.js';
 import { UsageError } from '../../platform/command.js';
 import { heartbeatMs } from '../../workers/worker-settings.js';
 import { planMemory } from '../../workers/memory.js';
-import { FLAG, TEXT, integerOf } from '../arguments.js';
+import { FLAG, TEXT, integerOf, optionsIn } from '../arguments.js';
 import { FIGURES } from './figures.js';
 import type { Figures, Row, Workload, MeasuredBy } from './plan.js';
 import { leastMemory, planOf } from './plan.js';
 import { inColumns } from '../../client/text-line.js';
 
-/** What so many rollouts need of Temporal, the store and workers. */
 export function planCommand(args: string[]): Promise<number> {
-  const { values } = parseArgs({
-    args,
-    options: {
-      rollouts: TEXT,
-      turns: TEXT,
-      'turn-time': TEXT,
-      tokens: TEXT,
-      'turn-slice': { type: 'string', default: '10m' },
-      json: FLAG,
-    },
+  const values = optionsIn(args, {
+    rollouts: TEXT,
+    turns: TEXT,
+    'turn-time': TEXT,
+    tokens: TEXT,
+    'turn-slice': { type: 'string', default: '10m' },
+    json: FLAG,
   });
   const asked: Workload = {
     rollouts: countOf('--rollouts', values.rollouts),
@@ -70,13 +65,11 @@ function secondsOf(option: string, text: string | undefined): number {
   return toMs(value) / 1000;
 }
 
-/** How each figure is measured again. */
 export const COMMANDS_OF: Readonly<Record<Exclude<MeasuredBy, null>, string>> = {
   many: 'node --import tsx lab/bench/many/main.ts --figures',
   'stores-turns': 'npm run bench:page -- stores-turns',
 };
 
-/** A plan in plain words. */
 export function planTable(rows: readonly Row[], { where }: { where: string }): string[] {
   const lines = inColumns(
     [

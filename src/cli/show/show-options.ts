@@ -1,10 +1,9 @@
-import { parseArgs } from 'node:util';
 import { BatchId } from '../../model/batch-request.js';
 import type { Selection } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/conditions.js';
 import { SORTS } from '../../client/show/selection.js';
 import { UsageError } from '../../platform/command.js';
-import { FLAG, TEXT, integerIn, oneOf, rangeOf } from '../arguments.js';
+import { FLAG, TEXT, integerIn, oneOf, rangeOf, optionsAndWordsIn } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
@@ -24,23 +23,19 @@ export interface ShowOptions {
 
 /** Throws an error for the user for an invalid option. */
 export function parseShow(args: string[]): ShowOptions {
-  const { values, positionals } = parseArgs({
-    args,
-    allowPositionals: true,
-    options: {
-      config: TEXT,
-      worst: TEXT,
-      sort: TEXT,
-      reverse: FLAG,
-      limit: TEXT,
-      failed: FLAG,
-      where: { type: 'string', multiple: true, default: [] },
-      follow: FLAG,
-      json: FLAG,
-      tokens: FLAG,
-      turns: TEXT,
-      call: TEXT,
-    },
+  const { values, positionals } = optionsAndWordsIn(args, {
+    config: TEXT,
+    worst: TEXT,
+    sort: TEXT,
+    reverse: FLAG,
+    limit: TEXT,
+    failed: FLAG,
+    where: { type: 'string', multiple: true, default: [] },
+    follow: FLAG,
+    json: FLAG,
+    tokens: FLAG,
+    turns: TEXT,
+    call: TEXT,
   });
   const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;
   if (worst !== undefined) checkAlone({ sort, reverse, limit, failed });
@@ -88,7 +83,6 @@ function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' 
   );
 }
 
-/** null: it is none. */
 export function targetIn(text: string): Pick<ShowOptions, 'batch_id' | 'place'> | null {
   const [, batch = '', row, repeat] = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(text) ?? [];
   if (!BatchId.safeParse(batch).success) return null;

@@ -95,7 +95,6 @@ async function waitingNow({ config }: ShowOptions, ids: readonly string[]): Prom
 const isOver = ({ entries, requested }: List): boolean =>
   entries.length >= requested && entries.every(({ ended }) => ended !== null);
 
-/** The workflows of a rollout: one that was started by hand has the id of its batch. */
 const workflowsOf = (ref: RolloutRef): string[] => [rolloutId(ref), ref.batch_id];
 
 const countFailed = (entries: readonly Entry[]): number => entries.filter(isFailed).length;

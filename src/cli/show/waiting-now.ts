@@ -13,10 +13,7 @@ import { temporalSettings } from '../temporal-settings.js';
 /** Nobody waits longer for what journals cannot say. */
 const BRIEF_MS = 2000;
 
-/**
- * What only a Temporal server knows of a wait: a queue that nobody polls, a pause, a workflow task that fails. A line
- * for people; null: nothing, or no server answers at once. Of these workflows the first counts that is there.
- */
+/** What only a server knows of a wait, of the first of these that is there. null: nothing, or no answer at once. */
 export async function waitingNow(
   config: string | undefined,
   ids: readonly string[],

@@ -94,15 +94,8 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
     const log = withAnswer(textLog(message_log), answer);
     return { log, metadata, task_name: null, ...ASKED, prompt_length: lastOf(log) };
   }
-  const {
-    message_log,
-    extra_env_info,
-    task_name = null,
-    rollout_id,
-    total_reward,
-    prompt_tokens,
-    semantics,
-  } = parsed(Row, value);
+  const { message_log, extra_env_info, task_name = null, ...row } = parsed(Row, value);
+  const { rollout_id, total_reward, prompt_tokens, semantics } = row;
   const isResult = rollout_id !== undefined && total_reward !== undefined;
   const said = textLog(message_log);
   const log = withAnswer(isResult ? untilAnswer(said) : said, answer);

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
 import type {
   ExactEnvironment,
   TurnAnswer,
@@ -22,7 +21,7 @@ import { writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
 import { loadConfig } from '../../workers/config.js';
-import { FILE, TEXT, oneOf, settingsNamed } from '../arguments.js';
+import { FILE, TEXT, oneOf, settingsNamed, optionsIn } from '../arguments.js';
 import type { Line, Reading } from './line.js';
 import { parseLine } from './line.js';
 import { servePython } from './python-function.js';
@@ -31,7 +30,6 @@ import { withoutSession } from '../../model/journal/session.js';
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
 const AT_ONCE = 8;
 
-/** What is printed for a line. */
 export type Printed =
   | {
       observation: TurnAnswer['observation'];
@@ -63,25 +61,17 @@ interface Options {
 }
 
 function readOptions(args: string[]): Options {
-  const { values } = parseArgs({
-    args,
-    options: {
-      environment: TEXT,
-      input: TEXT,
-      config: FILE,
-      semantics: TEXT,
-      answer: TEXT,
-      function: TEXT,
-      columns: { type: 'string', multiple: true },
-    },
+  const values = optionsIn(args, {
+    environment: TEXT,
+    input: TEXT,
+    config: FILE,
+    semantics: TEXT,
+    answer: TEXT,
+    function: TEXT,
+    columns: { type: 'string', multiple: true },
   });
-  const {
-    environment = null,
-    input,
-    config: file,
-    answer = null,
-    function: python = null,
-  } = values;
+  const { environment = null, input, config: file, answer = null } = values;
+  const { function: python = null } = values;
   if (input === undefined) throw new UsageError('--input is missing');
   if (environment !== null && python !== null)
     throw new UsageError('expected one of --environment and --function, got both');
@@ -150,16 +140,14 @@ export async function playSteps(args: string[], printer: () => Print): Promise<n
   }
 }
 
-/** Each environment is made once, when a line first needs it. */
-function createPlayers({
-  environments,
-  file,
-  factory,
-}: {
+interface Played {
   environments: Record<string, EnvironmentSettings>;
   file: string;
   factory: EnvironmentFactory;
-}): (name: string) => Promise<Player> {
+}
+
+/** Each environment is made once, when a line first needs it. */
+function createPlayers({ environments, file, factory }: Played): (name: string) => Promise<Player> {
   const made = new Map<string, Promise<Player>>();
   const create = async (name: string): Promise<Player> => {
     const settings = settingsNamed(name, { among: environments, what: 'environment', file });
@@ -283,16 +271,12 @@ async function answerLine(line: Line, run: LineRun): Promise<Printed> {
   }
 }
 
-/** A fault's message already contains its causes. */
 const failure = (error: unknown): Failed =>
   error instanceof Fault
     ? { error: { type: error.type, message: error.message } }
     : { error: { type: 'EnvironmentFailed', message: describeError(error) } };
 
-/**
- * Like the key of a rollout's first turn: the same line always has the same key, and a changed text at the same place
- * has another.
- */
+/** The same for the same line at the same place, and another for a changed text. */
 function keyOf({ text, player, number }: LineRun): string {
   const hash = createHash('sha256').update(`${player.name}\0${text}`).digest('hex').slice(0, 16);
   return `step-${hash}/${number - 1}-0/0`;

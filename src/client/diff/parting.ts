@@ -5,8 +5,6 @@ import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { TokenParting, TurnIds } from './first-apart.js';
 import { firstApart } from './first-apart.js';
 
-/** Where two rollouts part. What they have alike is absent. */
-
 /** The first text that differs: the policy's, or what the environment has said to it; null: one has none. */
 interface TextParting {
   turn: number;

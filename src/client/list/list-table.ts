@@ -89,7 +89,6 @@ export const withResult = (
   mean_reward: metrics['mean_total_reward'] ?? null,
 });
 
-/** With those of its progress. */
 export const withProgress = (listed: Listed, progress: BatchProgress): Listed => ({
   ...listed,
   valid: progress.valid,
@@ -135,6 +134,5 @@ function validText({ valid, requested, steps }: Listed): string {
 
 const numberText = (value: number | null): string => (value === null ? NONE : formatNumber(value));
 
-/** To the minute. */
 const timeText = (ms: number | null): string =>
   ms === null ? NONE : new Date(ms).toISOString().slice(0, 16).replace('T', ' ');

@@ -3,15 +3,6 @@ import type { Server, ServerAddress } from '../server.js';
 import { onQueue, openServerToLook } from '../server.js';
 import type { Run } from './list-table.js';
 
-/** What a Temporal server has of batches and streams. */
-export interface Runs {
-  /** The newest run of each, and why there may be more; rejects if the server does not answer. */
-  list: () => Promise<Run[]>;
-  /** The progress of those that answer within a few seconds, however many are asked. */
-  progressOf: (batchIds: readonly string[]) => Promise<Map<string, BatchProgress>>;
-  close: () => Promise<void>;
-}
-
 const KINDS = { rolloutBatch: 'batch', rolloutStream: 'stream' } as const;
 const QUERY = `WorkflowType IN (${Object.keys(KINDS)
   .map((type) => `'${type}'`)
@@ -24,22 +15,23 @@ const LIST_MS = 10_000;
 const PROGRESS_MS = { one: 2000, all: 4000 };
 const AT_ONCE = 16;
 
-export function openRuns(address: ServerAddress): Runs {
+/** What a Temporal server has of batches and streams. */
+export function openRuns(address: ServerAddress) {
   const server = openServerToLook(address);
   return {
+    /** The newest run of each; rejects if the server does not answer. */
     list: () => server.within(LIST_MS, () => listRuns(server)),
-    progressOf: (batchIds) => progressOfAll(server, batchIds),
+    /** The progress of those that answer within a few seconds, however many are asked. */
+    progressOf: (batchIds: readonly string[]) => progressOfAll(server, batchIds),
     close: server.close,
   };
 }
 
+type Asked = Pick<Server, 'client' | 'within'> & { limit_ms?: typeof PROGRESS_MS };
+
 /** Without a worker nobody answers, and each question takes all of its time. */
 export async function progressOfAll(
-  {
-    client,
-    within,
-    limit_ms = PROGRESS_MS,
-  }: Pick<Server, 'client' | 'within'> & { limit_ms?: typeof PROGRESS_MS },
+  { client, within, limit_ms = PROGRESS_MS }: Asked,
   batchIds: readonly string[],
 ): Promise<Map<string, BatchProgress>> {
   const found = new Map<string, BatchProgress>();

@@ -6,8 +6,6 @@ import type { Line, TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
 import { wrapped } from './wrapping.js';
 
-/** Pieces of a rollout's page, and what they say of sampled tokens. */
-
 export interface PageOptions {
   style: TextStyle;
   /** Includes the ids and logprobs of sampled tokens. */

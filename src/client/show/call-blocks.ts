@@ -13,14 +13,9 @@ import type { Block, PageOptions } from './block.js';
 import { block, isShown, sampledFacts, seams, tokenTable } from './block.js';
 import { divergenceText, editText, saidIn } from './divergence-text.js';
 
-/** An agent's calls: a line for each, or one of them whole. */
-
-/** Deeper calls stand no further right. */
 const DEEPEST = 8;
-/** How many characters of a question or an answer are shown. */
 const PREVIEW = 80;
 
-/** A rollout's calls, on a page. */
 interface Calls {
   trajectory: Trajectory;
   paths: Paths;
@@ -128,7 +123,6 @@ function trainsText({ end }: Trajectory, why: string | null): string[] {
   return [why === null ? 'trains' : `does not train: ${why}`];
 }
 
-/** Why it begins where it does. */
 function beginningOf({ line, from }: JournalCall): string[] {
   if (line.cause === undefined) return line.parent === null ? [] : [`continues ${line.parent}`];
   const shared = from === null ? '' : ` at token ${from.ids} of call ${from.call}`;

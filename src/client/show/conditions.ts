@@ -1,6 +1,5 @@
 import type { Entry } from './entry.js';
 
-/** Conditions such as `reward<0.5 and turns>=3` that select rollouts of a list. */
 export type Condition = (entry: Entry) => boolean;
 
 /** What conditions may name. Of texts that are a list, `=` holds for one of them, `!=` for all. */
@@ -53,10 +52,7 @@ const CONDITION =
 export const parseWhere = (text: string): Condition =>
   parseConditions(text, { what: '--where', numbers: NUMBERS, texts: TEXTS });
 
-/**
- * All conditions, joined by ` and `. A missing value (the reward of a rollout without a valid end) meets no condition.
- * Throws an error that says what was expected.
- */
+/** Joined by ` and `. A missing value meets no condition. Throws an error that says what was expected. */
 export function parseConditions<E>(text: string, fields: Fields<E>): (entry: E) => boolean {
   const conditions: ((entry: E) => boolean)[] = [];
   for (let left: string | null = text; left !== null;) {

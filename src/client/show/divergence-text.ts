@@ -6,7 +6,6 @@ import { plainLine } from '../../platform/plain.js';
 
 /** Where a program that began again asked something else than before: `at message 0: "…tmp.a81" / "…tmp.b07"`. */
 
-/** Before the first difference, and behind it. */
 const BEFORE = 12;
 const BEHIND = 40;
 
@@ -37,7 +36,6 @@ export function editText(trajectory: Trajectory, number: number): string | null 
   return found === null ? null : `from call ${parent} ${found}`;
 }
 
-/** null: none is seen there. */
 function differenceAt(
   trajectory: Trajectory,
   { before, number, message }: { before: number; number: number; message: number },
@@ -65,7 +63,6 @@ function messageAt(
   return asked ?? answer;
 }
 
-/** With the tools that it calls. */
 export const saidIn = ({ content, tool_calls = [] }: CallMessage): string =>
   [content, ...tool_calls.map(({ name, arguments: given }) => `${name}(${given})`)]
     .join(' ')

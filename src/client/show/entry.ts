@@ -2,10 +2,9 @@ import type { Glance } from '../../model/journal/glance.js';
 import type { Failure, LineOf } from '../../model/journal.js';
 import type { Standing } from '../../model/journal/standing.js';
 import { lastFault, waitingOf } from '../../model/journal/standing.js';
-import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS, type StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { shortened } from '../../platform/errors.js';
 import { plainLine } from '../../platform/plain.js';
-import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 
 /** A rollout as a list shows it. */
@@ -41,7 +40,6 @@ export interface Place {
 export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean =>
   ended !== null && VALID_STOP_REASONS.has(ended);
 
-/** It ended, and its row is in failures.jsonl. */
 export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
   entry.ended !== null && !isValid(entry);
 
@@ -83,7 +81,6 @@ export function entryOf({ row, repeat }: Place, read: Read & { now_s: number }):
   };
 }
 
-/** Longer than a line of most terminals. */
 const REASON_CHARACTERS = 240;
 
 function reasonOf({ glance, end, standing, now_s }: Read & { now_s: number }): string | null {

@@ -63,7 +63,6 @@ export function createHistory(): History {
   return history;
 }
 
-/** What the lines before a claim say about it. */
 interface Before {
   at: number | null;
   /** How the rollout had ended. */

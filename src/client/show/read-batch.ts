@@ -11,8 +11,6 @@ import { entryOf, inOrder } from './entry.js';
 import type { Happening } from './history.js';
 import { createHistory } from './history.js';
 
-/** Rollouts from their journals. Neither server nor worker is asked. */
-
 export type ShowStore = Pick<
   TrajectoryStore,
   | 'findRequest'
@@ -23,7 +21,6 @@ export type ShowStore = Pick<
   | 'readTrajectory'
 >;
 
-/** A rollout, read completely. */
 export interface Rollout extends Place {
   batch_id: string;
   entry: Entry;
@@ -56,23 +53,11 @@ export function rememberedBySize<T>(
   };
 }
 
-/** Rollouts of a batch, by default all. */
-interface Of {
-  row?: number;
-}
-
-interface BatchReader {
-  requested: () => Promise<number | null>;
-  /** As they come. */
-  each: (of?: Of) => AsyncGenerator<Entry>;
-  /** In the order of rows. */
-  entries: (of?: Of) => Promise<Entry[]>;
-}
-
 /** Reads the journals of a batch, and again only those that have grown. */
-export function createBatchReader(store: ShowStore, batch_id: string): BatchReader {
+export function createBatchReader(store: ShowStore, batch_id: string) {
   const { read, keepOnly } = rememberedBySize(store, (ref) => readLast(ref, store));
-  const each: BatchReader['each'] = async function* ({ row } = {}) {
+  /** Its rollouts, or those of a row, as they come. */
+  const each = async function* ({ row }: { row?: number } = {}): AsyncGenerator<Entry> {
     const refs = (await store.listJournals(batch_id)).map((place) => ({ batch_id, ...place }));
     keepOnly(refs);
     const wanted = row === undefined ? refs : refs.filter((ref) => ref.row === row);
@@ -82,12 +67,13 @@ export function createBatchReader(store: ShowStore, batch_id: string): BatchRead
     );
   };
   return {
-    requested: async () => {
+    requested: async (): Promise<number | null> => {
       const request = await store.findRequest(batch_id);
       return request && (await store.sampleCount(batch_id)) * request.num_repeats;
     },
     each,
-    entries: async (of) => (await allOf(each(of))).sort(inOrder),
+    /** In the order of rows. */
+    entries: async (of?: { row: number }) => (await allOf(each(of))).sort(inOrder),
   };
 }
 

@@ -88,7 +88,6 @@ function troubleLines(
   return wrapped(why, columns).map((text) => [{ text, ink: 'red' }]);
 }
 
-/** In as many lines as they need. */
 function siblingLines(
   siblings: readonly Entry[],
   { own, columns }: { own: Entry; columns: number },
@@ -119,7 +118,6 @@ export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
   ];
 }
 
-/** What was played behind the prompt. */
 export function playedBlocks(trajectory: Trajectory, options: PageOptions): Block[] {
   const { observations, session } = trajectory;
   const { style } = options;
@@ -261,7 +259,6 @@ function openBlock(trajectory: Trajectory, { style, tokens }: PageOptions): Bloc
   return [block(`open.${turn}.${open.token_ids.length}`, { title, text, notes, style })];
 }
 
-/** Images as one word each. */
 const contentText = (content: Content): string =>
   typeof content === 'string'
     ? content

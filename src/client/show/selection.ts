@@ -6,7 +6,6 @@ import { inOrder, isFailed } from './entry.js';
 export const SORTS = ['reward', 'tokens', 'length', 'turns', 'wall'] as const;
 type Sort = (typeof SORTS)[number];
 
-/** Which rollouts a list shows, in which order. */
 export interface Selection {
   where: Condition;
   /** Only those that ended without a row to train on. */

@@ -68,7 +68,6 @@ export function adapterNamed(
   return { name: `${service}.${version}.${content.slice(0, 8)}`, base, keep_adapters };
 }
 
-/** Whether an adapter on a replica is the service's own. */
 export const isOwnAdapter = (name: string, service: string): boolean => {
   const [version = '', hash = ''] = name.slice(service.length + 1).split('.');
   return name.startsWith(`${service}.`) && /^\d+$/.test(version) && /^[0-9a-f]{8}$/.test(hash);
@@ -110,7 +109,6 @@ function deletable({ adapters, replicas, version, target }: PolicyRecord): KeptA
   return adapters.filter((one) => one.version < oldest && !needed.has(one.version)).slice(0, -1);
 }
 
-/** Their paths, without those that a later one has. */
 export function deletablePaths(record: PolicyRecord): string[] {
   const gone = deletable(record);
   const versions = new Set(gone.map((one) => one.version));

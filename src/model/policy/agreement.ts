@@ -35,7 +35,6 @@ export function disagreements(
   return faults;
 }
 
-/** More than half of all engines say the same; the only one agrees with itself. */
 function isOfMost(
   after: readonly number[],
   { all, tolerance }: { all: readonly [string, Told][]; tolerance: number },
@@ -52,7 +51,6 @@ function nearestOf(url: string, all: readonly [string, Told][]): string {
   return `got ${Math.min(...distances).toFixed(3)} off the nearest of ${distances.length}`;
 }
 
-/** The largest difference of a logprob. */
 export const distance = (a: readonly number[], b: readonly number[]): number =>
   a.length === b.length
     ? Math.max(0, ...a.map((one, i) => Math.abs(one - (b[i] ?? NaN))))

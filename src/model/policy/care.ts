@@ -5,7 +5,6 @@ import { hasLeft } from './replicas.js';
 
 /** When a worker asks a policy's workflow to look after its replicas. */
 
-/** Whether something is left that only the workflow can repair. */
 export function needsCare(record: PolicyRecord, urls: readonly string[]): boolean {
   const isNew = urls.some((url) => record.replicas[url] === undefined);
   return (
@@ -25,10 +24,7 @@ export const isOverdue = ({ replicas, sleep }: PolicyRecord, now: number): boole
 /** Longer than the workflow waits between two tries, each of which changes the record. */
 const FORGOTTEN_MS = restoreDelayMs(Infinity) + 60_000;
 
-/**
- * Nobody gives weights to an unknown replica, so the signal to its workflow was lost. While another replica is updated, the
- * record stays the same for as long as a load takes, and the workflow must not be disturbed.
- */
+/** A signal was lost. While a replica is updated, a record stays the same as long as a load takes. */
 export function isForgotten(
   { version, replicas }: PolicyRecord,
   { unchanged_ms }: { unchanged_ms: number },

@@ -57,7 +57,7 @@ function heldBy({ holding }: PolicyRecord, { heard, now }: Pick<Asking, 'heard' 
   return hold === null || now >= heardAt(hold, heard) + HOLD_MS ? null : hold;
 }
 
-const timeOf = (ms: number): string => new Date(ms).toISOString();
+export const timeOf = (ms: number): string => new Date(ms).toISOString();
 
 /** The record in which it holds the service, for it brings this version; `anew`: not the last one tried. */
 export function withHolder(

@@ -1,10 +1,8 @@
 import { z } from 'zod';
-import { Count, Flag, Positive, Word, oneOf, orNull } from '../field-kinds.js';
+import { Count, Flag, Positive, Word, oneOf, orNull, refuserOf } from '../field-kinds.js';
 import { Duration } from '../durations.js';
 import { FiniteNumbers, TokenIds } from '../untrusted.js';
 import { SLEEP_LEVELS } from '../workflow-safe/policy-states.js';
-
-/** Inputs of the updates of workflow `policy` that bring weights. */
 
 const name = Word.max(200);
 
@@ -52,14 +50,13 @@ export const Probe = z
   })
   .superRefine(({ prompt_ids, logprobs }, context) => {
     const [ids, wanted] = [prompt_ids.length, prompt_ids.length - 1];
-    const issue = (path: string, message: string): void => {
-      context.addIssue({ code: 'custom', path: [path], message });
-    };
-    if (ids < 2) issue('prompt_ids', `expected at least 2 ids, got ${ids}`);
-    else if (ids > MAX_PROBE) issue('prompt_ids', `expected at most ${MAX_PROBE} ids, got ${ids}`);
+    const refuse = refuserOf(context);
+    if (ids < 2) refuse(['prompt_ids'], `expected at least 2 ids, got ${ids}`);
+    else if (ids > MAX_PROBE)
+      refuse(['prompt_ids'], `expected at most ${MAX_PROBE} ids, got ${ids}`);
     else if (logprobs.length !== wanted)
-      issue(
-        'logprobs',
+      refuse(
+        ['logprobs'],
         `expected ${wanted} logprobs, one for each id but the first, got ${logprobs.length}`,
       );
   });
@@ -87,10 +84,7 @@ const manner = {
   ),
 };
 
-/**
- * A version that no engine could load uses up its number, so there have to be higher ones. Steps, and times in
- * milliseconds or as digits of a date, are below.
- */
+/** A version that no engine loads uses up its number. Steps, milliseconds and digits of dates are below. */
 export const MAX_VERSION = 10 ** 15;
 const version = Count.max(MAX_VERSION);
 

@@ -99,7 +99,6 @@ const Stripped = z.union(ReplicaEntry.options.map((one) => one.strip()));
 
 /** What replicas of one service have in common, whatever their weights. */
 const EngineIdentity = z.strictObject({
-  /** The served name. */
   model: z.string(),
   max_model_len: z.int().nullable(),
   /** A hash of the ids of some texts. */
@@ -108,10 +107,7 @@ const EngineIdentity = z.strictObject({
 });
 export type EngineIdentity = z.infer<typeof EngineIdentity>;
 
-/**
- * What a worker sees of the files of weights. Publishing records it, because a path may have other contents later, and
- * a version names one.
- */
+/** Recorded by publishing: a path may have other contents later, and a version names one. */
 const WeightFiles = z.object({
   bytes: z.int(),
   /** When the youngest was written, in ISO form. */
@@ -273,7 +269,6 @@ export const firstRecord = (replicas: readonly string[]): PolicyRecord =>
     replicas: Object.fromEntries(replicas.map((replica) => [replica, { state: 'current' }])),
   });
 
-/** What becomes of a replica. */
 export type ReplicaChange = { state: ReplicaState } & Partial<Omit<Fields, 'epoch'>>;
 
 /** The record with one of its replicas changed; the replica's epoch grows. A new one joins (`withJoined`). */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Flag, orNull } from '../field-kinds.js';
+import { Flag, orNull, refuserOf } from '../field-kinds.js';
 import { BaseUrl } from '../base-url.js';
 import { Duration } from '../durations.js';
 import { preview } from '../problems.js';
@@ -21,7 +21,6 @@ const PlainName = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, 'expected a short plain name');
 
-/** The owner of replicas that nobody has listed. */
 export const JOINED = 'join';
 
 const engine = {
@@ -37,16 +36,14 @@ const engine = {
 export const Join = z.strictObject(engine);
 export type Join = z.infer<typeof Join>;
 
-const FORCE = Flag;
-
 export const Drain = z.strictObject({
   url: engine.url,
   drain_limit: Duration.default('1m').describe('its streams are cut then, and go on elsewhere'),
-  force: FORCE.describe('also if it is the last one'),
+  force: Flag.describe('also if it is the last one'),
 });
 export type Drain = z.infer<typeof Drain>;
 
-export const Leave = z.strictObject({ url: engine.url, force: FORCE.describe('likewise') });
+export const Leave = z.strictObject({ url: engine.url, force: Flag.describe('likewise') });
 export type Leave = z.infer<typeof Leave>;
 
 export const Engines = z
@@ -59,28 +56,29 @@ export const Engines = z
       z.union([z.string().transform((url) => ({ url })), z.unknown()]).pipe(Join),
     ).describe('its engines: URLs, or objects as `join` takes them'),
     replace: z.boolean().default(true).describe('its other engines leave'),
-    force: FORCE.describe('an empty list: all of its engines leave'),
+    force: Flag.describe('an empty list: all of its engines leave'),
   })
   .superRefine(({ urls, replace, force }, context) => {
-    const issue = (path: (string | number)[], message: string): void => {
-      context.addIssue({ code: 'custom', path: ['urls', ...path], message });
-    };
+    const refuse = refuserOf(context);
     if (urls.length === 0 && replace && !force)
-      issue([], 'expected at least one engine, got none; with force all of its engines leave');
+      refuse(
+        ['urls'],
+        'expected at least one engine, got none; with force all of its engines leave',
+      );
     if (urls.length > MOST_ENGINES)
-      issue([], `expected at most ${MOST_ENGINES} engines, got ${urls.length}`);
+      refuse(['urls'], `expected at most ${MOST_ENGINES} engines, got ${urls.length}`);
     urls.forEach(({ url }, i) => {
       const first = urls.findIndex((one) => one.url === url);
       if (first < i)
-        issue([i], `expected each engine once, got ${url} again, which is at ${first}, too`);
+        refuse(
+          ['urls', i],
+          `expected each engine once, got ${url} again, which is at ${first}, too`,
+        );
     });
   });
 export type Engines = z.infer<typeof Engines>;
 
-/**
- * The record with exactly these replicas of temporal.yaml, beside those that have joined. A new one has yet to be
- * examined and to get its weights.
- */
+/** Of temporal.yaml, beside those that have joined. A new one has yet to be examined and to get its weights. */
 export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
   const named = urls.reduce((next, replica) => {
     const entry = next.replicas[replica];
@@ -115,17 +113,13 @@ export const hasLeft = ({
 }: Pick<ReplicaEntry, 'state' | 'draining_until'>): boolean =>
   draining_until !== null && state === 'away';
 
-/** Another process behind the URL, as far as a join says; a join that says nothing changes nothing. */
 const isAnother = ({ instance }: ReplicaEntry, joins: Join): boolean =>
   joins.instance !== null && instance !== joins.instance;
 
 const isElsewhere = ({ owner, control_url }: ReplicaEntry, joins: Join): boolean =>
   owner !== null && control_url !== joins.control_url;
 
-/**
- * The record with this replica; the same one if it is there and nothing changes. An open transfer goes on without one that
- * joins anew, and another process needs nothing of what its predecessor did.
- */
+/** An open transfer goes on without one that joins anew, which needs nothing of what its predecessor did. */
 export function withJoin(
   record: PolicyRecord,
   { joins, owner, at }: { joins: Join; owner: string; at: number },
@@ -151,7 +145,6 @@ export function withJoin(
   return withFields(record, { replica, owner: whose, draining_until: null });
 }
 
-/** One that does not leave, and is not only said to be there. */
 const stays = ({ draining_until, examined }: ReplicaEntry): boolean =>
   draining_until === null && examined;
 
@@ -179,7 +172,6 @@ export function withDrain(
 
 const NAMED_BY_FILE = 'it has left; temporal.yaml names it, so it may join again';
 
-/** It is no replica any more. One of temporal.yaml stays in sight, and gets nothing until it joins again. */
 export function withoutReplica(
   record: PolicyRecord,
   { url, at }: { url: string; at: number },
@@ -208,7 +200,6 @@ const withIdentity = (record: PolicyRecord): PolicyRecord =>
     ? record
     : { ...record, identity: null };
 
-/** Why this list is refused; null: it is not. */
 export function refusalOfEngines(
   { replicas }: Pick<PolicyRecord, 'replicas'>,
   { owner, urls }: Engines,
@@ -234,10 +225,7 @@ export function withEngines(
   return gone.reduce((next, [url]) => withoutReplica(next, { url, at }), joined);
 }
 
-/**
- * The record without those whose time is over: they have drained, or have been away for too long. The time of one that a
- * transfer has found away begins here.
- */
+/** They have drained, or have been away for too long. Who was found away by a transfer is timed from here. */
 export function withoutOverdue(
   record: PolicyRecord,
   { at, forget_after_ms }: { at: number; forget_after_ms: number | null },

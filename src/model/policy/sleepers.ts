@@ -1,11 +1,9 @@
 import { baseOf, loraOf, weightsOf } from './adapters.js';
-import { holderName } from './holding.js';
+import { holderName, timeOf } from './holding.js';
 import type { Sleep } from './orders.js';
 import type { PolicyRecord, ReplicaEntry, Sleeping, Slept } from './record.js';
 import { fieldsOf, withReplica } from './record.js';
 import { refusalWhileOpen } from './tickets.js';
-
-/** Who may put engines to sleep, and what they are afterwards, as rules over the record. */
 
 /** What others hear while engines sleep; null: they do not. */
 export function refusalWhileAsleep(
@@ -14,8 +12,7 @@ export function refusalWhileAsleep(
 ): string | null {
   const sleep = record?.sleep ?? null;
   if (sleep === null || sleep.holder.name === holder?.name) return null;
-  const until = new Date(sleep.until).toISOString();
-  return `${holderName(sleep.holder)} has put the engines to sleep (level ${sleep.level}), at most until ${until}: \`wake\` ends that`;
+  return `${holderName(sleep.holder)} has put the engines to sleep (level ${sleep.level}), at most until ${timeOf(sleep.until)}: \`wake\` ends that`;
 }
 
 /** Why this `sleep` is refused; null: it is not. Another incarnation of its holder takes the sleep over. */
@@ -56,7 +53,6 @@ export function withSleepers(
   return { ...asleep, sleep };
 }
 
-/** Those that sleep. */
 export const sleepersOf = (record: PolicyRecord | null): { url: string }[] =>
   Object.entries(record?.replicas ?? {}).flatMap(([url, { state }]) =>
     state === 'asleep' ? [{ url }] : [],

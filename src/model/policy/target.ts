@@ -55,7 +55,6 @@ export const isOtherOnAnyHost = (before: WeightFiles, now: WeightFiles): boolean
 export const pathOf = (known: Pick<Published, 'weights'> | undefined): string | null =>
   known === undefined || known.weights.kind === TRANSFER ? null : known.weights.path;
 
-/** The record with these weights as its target. */
 export function withTarget(
   record: PolicyRecord,
   publish: z.input<typeof Published> & Pick<Publish, 'version'>,
@@ -67,7 +66,6 @@ export function withTarget(
   return withoutOld({ ...record, target: version, weights });
 }
 
-/** `version` becomes `target`. */
 export const concluded = (record: PolicyRecord): PolicyRecord =>
   withoutOld({ ...record, version: record.target });
 
@@ -80,10 +78,7 @@ function withoutOld(record: PolicyRecord): PolicyRecord {
   return { ...record, weights: Object.fromEntries(kept) };
 }
 
-/**
- * What is brought from files at once, because whoever was to bring this version will not: the highest one that no quorum
- * has. null: nothing. Replicas that lack an earlier one are restored.
- */
+/** From files, where nobody else will: the highest version that no quorum has. null: nothing. */
 export function repairOf(
   record: PolicyRecord | null,
   { version, quorum = null }: { version: number | null | undefined; quorum?: number | null },

@@ -1,5 +1,5 @@
 import { TRANSFER } from '../workflow-safe/policy.js';
-import { holderName, isHolder } from './holding.js';
+import { holderName, isHolder, timeOf } from './holding.js';
 import type { Begin } from './orders.js';
 import type {
   PolicyRecord,
@@ -11,8 +11,6 @@ import type {
 } from './record.js';
 import { withEach } from './record.js';
 import { pathOf, withTarget } from './target.js';
-
-/** Who may put weights into engines, as rules over the record. */
 
 /** How many tickets that are over are remembered, so that whoever has one learns why. */
 const MOST_PAST = 16;
@@ -70,8 +68,6 @@ export function refusalOfTicket(record: PolicyRecord | null, nonce: string): str
   return `ticket: expected that of ${holderName(open.holder)}, which has the engines for version ${open.version}, got ${got}`;
 }
 
-const timeOf = (ms: number): string => new Date(ms).toISOString();
-
 /** What `publish` and others hear while a transfer is open; null: none is. */
 export function refusalWhileOpen(record: PolicyRecord | null): string | null {
   const open = record?.transfers.open ?? null;
@@ -118,7 +114,6 @@ const whyOverBy = ({ holder }: Ticket, next: Ticket): string =>
     ? `was given up: the same process has begun version ${next.version}`
     : `was superseded: incarnation ${JSON.stringify(next.holder.incarnation)} has begun version ${next.version}`;
 
-/** What became of engines of a ticket, by URL. */
 export type Outcomes = Readonly<Record<string, ReplicaChange>>;
 
 /** The record with these outcomes. An engine that changed meanwhile stays as it is. */
@@ -153,7 +148,6 @@ export function needsInit({ past }: Transfers, fleet: string): boolean {
   return last === undefined || !last.is_whole || last.fleet !== fleet;
 }
 
-/** How many groups have to have the weights: those of which an engine is there. */
 export function neededGroups(
   { quorum, engines }: Pick<Ticket, 'quorum' | 'engines'>,
   { isAway }: { isAway: (url: string) => boolean },

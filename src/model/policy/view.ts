@@ -28,7 +28,6 @@ export function viewOf(given: PolicyRecord | null): PolicyView {
 const mapped = <T, V>(all: Record<string, T>, view: (one: T) => V): Record<string, V> =>
   Object.fromEntries(Object.entries(all).map(([name, one]) => [name, view(one)]));
 
-/** The fields that are not null. */
 const unusual = <T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as {
     [K in keyof T]?: NonNullable<T[K]>;

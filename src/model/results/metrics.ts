@@ -63,10 +63,11 @@ export function computeLengths(all: readonly Summary[]): Metrics {
   };
 }
 
+const lengthOf = ({ gen_tokens, env_tokens }: Summary): number => gen_tokens + env_tokens;
+
 function meanTokens(name: string, rollouts: readonly Summary[]): Metrics {
   if (rollouts.length === 0) return {};
-  const lengths = rollouts.map(({ gen_tokens, env_tokens }) => gen_tokens + env_tokens);
-  return { [`${name}/mean_tokens`]: mean(lengths) };
+  return { [`${name}/mean_tokens`]: mean(rollouts.map(lengthOf)) };
 }
 
 /** Failed members that were replaced. A member that a continued batch completed is not one of them. */
@@ -96,9 +97,7 @@ function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metri
     ),
     truncation_rate: rate(valid, ({ truncated }) => truncated),
     max_turns_reached_rate: rate(valid, ({ max_turns_reached }) => max_turns_reached),
-    mean_total_tokens_per_sample: mean(
-      valid.map((rollout) => rollout.gen_tokens + rollout.env_tokens),
-    ),
+    mean_total_tokens_per_sample: mean(valid.map(lengthOf)),
     mean_gen_tokens_per_sample: mean(generated),
     max_gen_tokens_per_sample: greatest(generated),
     mean_env_tokens_per_sample: mean(valid.map((rollout) => rollout.env_tokens)),
@@ -152,10 +151,7 @@ function groupMetrics(valid: readonly Summary[]): Metrics {
     'group/solve_none_rate': rate(groups, (rewards) => !rewards.some(isSolved)),
     'group/zero_variance_rate': rate(groups, isFlat),
     ...passMetrics(groups),
-    ...ofEachK(groups, {
-      name: 'avg',
-      value: (rewards, k) => mean(rewards.slice(0, k)),
-    }),
+    ...ofEachK(groups, { name: 'avg', value: (rewards, k) => mean(rewards.slice(0, k)) }),
   };
 }
 
@@ -224,14 +220,11 @@ export function metricsOfSome(valid: readonly Summary[]): Metrics {
     'total_reward/std': standardDeviation(rewards),
     ...passMetrics(rewardsByGroup(valid)),
     avg_turns_per_sample: mean(valid.map(({ turns }) => turns)),
-    mean_total_tokens_per_sample: mean(
-      valid.map(({ gen_tokens, env_tokens }) => gen_tokens + env_tokens),
-    ),
+    mean_total_tokens_per_sample: mean(valid.map(lengthOf)),
     mean_gen_tokens_per_sample: mean(valid.map(({ gen_tokens }) => gen_tokens)),
   };
 }
 
-/** Faults and attempts of all rollouts that started. */
 function troubleMetrics(all: readonly Summary[]): Metrics {
   const attempts = all.map((rollout) => rollout.attempts).filter((count) => count > 0);
   const lost = all.map(({ lost_s }) => lost_s).filter((seconds) => seconds > 0);

@@ -12,11 +12,9 @@ const Group = Count;
 export const Admitted = z.strictObject({ group: Group, born: Version });
 export type Admitted = z.infer<typeof Admitted>;
 
-/** How a group has ended by itself. */
 export const GroupEnd = z.strictObject({
   group: Group,
   outcome: z.enum(['complete', 'filtered', 'untrained', 'failed']),
-  /** Members that are rows. */
   valid: Count,
   /** All started members, replacements included. */
   members: Count,
@@ -59,7 +57,6 @@ export const StepFact = z.strictObject({
   final: z.boolean(),
   /** Groups that run or wait at that time. */
   open: z.array(Group),
-  /** Since the previous step. */
   out: z.array(OutGroup),
   /** Groups of the stream's whole life. */
   admitted: Count,

@@ -9,7 +9,6 @@ import type { Overtaken } from '../workflow-safe/stream/overtaken.js';
 import { overtakenText } from '../workflow-safe/stream/overtaken.js';
 import type { StreamSettings } from './stream-request.js';
 
-/** The step that delivers a row, and the version that trains on it. */
 export interface DeliveredIn {
   step: number;
   version: number | null;
@@ -66,10 +65,7 @@ const lagOf = (sampled: readonly string[], version: number): number | null =>
     ? null
     : version - Math.min(...sampled.map(Number));
 
-/**
- * How far the tokens of a step's valid rows are behind its version; `lag/over` counts groups with a token beyond
- * `max_lag`, `lag/unknown` tokens of which nobody can know it.
- */
+/** `lag/over` counts groups with a token beyond `max_lag`, `lag/unknown` tokens of which nobody can know it. */
 export function lagMetrics(
   all: readonly Summary[],
   { version, max_lag }: Pick<DeliveredIn, 'version' | 'max_lag'>,

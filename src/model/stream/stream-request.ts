@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Count, Positive, oneOf, orNull } from '../field-kinds.js';
+import { Count, oneOf, orNull, Positive, refuserOf } from '../field-kinds.js';
 import type { BatchRequest } from '../batch-request.js';
 import { groupSettings } from '../batch-request.js';
 import { checkSettings } from '../setting-checks.js';
@@ -10,7 +10,6 @@ import { preview } from '../problems.js';
 /** Limit of groups that run or wait for delivery: the input of a stream's next run contains them all. */
 const MOST_GROUPS = 1000;
 
-/** What a batch does not have. */
 const streamSettings = {
   groups_per_step: z.int().min(1).max(MOST_GROUPS).describe('how many groups a step has'),
   max_lag: Count.default(1).describe(
@@ -38,15 +37,16 @@ const streamSettings = {
   ),
 };
 
-export const StreamRequest = z
-  .strictObject({
-    ...groupSettings,
-    policy_version: groupSettings.policy_version.describe(
-      'always null: the weights of a stream change',
-    ),
-    ...streamSettings,
-  })
-  .superRefine(checkSettings)
+const Request = z.strictObject({
+  ...groupSettings,
+  policy_version: groupSettings.policy_version.describe(
+    'always null: the weights of a stream change',
+  ),
+  ...streamSettings,
+});
+type Checked = z.infer<typeof Request>;
+
+export const StreamRequest = Request.superRefine(checkSettings)
   .superRefine(checkStream)
   .transform((request) => ({
     ...request,
@@ -56,25 +56,11 @@ export type StreamRequest = z.infer<typeof StreamRequest>;
 
 /** What could never deliver, whatever the policy says, never be continued, or not be passed on to a next run. */
 function checkStream(
-  {
-    filter,
-    num_repeats,
-    max_rollout_turns,
-    policy_version,
-    groups_per_step,
-    max_lag,
-  }: {
-    filter: string | null;
-    num_repeats: number;
-    max_rollout_turns: number;
-    policy_version: string | null;
-    groups_per_step: number;
-    max_lag: number;
-  },
+  { filter, num_repeats, max_rollout_turns, policy_version, groups_per_step, max_lag }: Checked,
   context: z.RefinementCtx,
 ): void {
   const refuse = (field: string, message: string): void => {
-    context.addIssue({ code: 'custom', path: [field], message });
+    refuserOf(context)([field], message);
   };
   const groups = groups_per_step * (max_lag + 1);
   if (groups > MOST_GROUPS)

@@ -33,7 +33,6 @@ export function toMs(duration: string): number {
 const USUAL_WAIT = '60s';
 const LONGEST_WAIT = '10m';
 
-/** The time limit of an answer. */
 export const waitMs = ({ wait = USUAL_WAIT }: { wait?: string }): number => toMs(wait);
 
 /** Why a value cannot be the time limit of an answer; null: it can. */

@@ -3,7 +3,6 @@ import type { Failures } from '../results/answers.js';
 /** Failed rollouts by the type of their failure, each with the first message and the rollout that has it. */
 export type { Failures };
 
-/** They are in signals, queries and boards. */
 const MOST_TEXT = 300;
 
 export const oneFailure = ({

@@ -1,7 +1,5 @@
 import { undecodableProblem } from './undecodable.js';
 
-/** Checks the input of updates inside workflows, where zod is not available. */
-
 /** An object with at least one of these fields, and no others. */
 export function fieldsProblem(
   input: unknown,

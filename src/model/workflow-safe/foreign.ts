@@ -20,10 +20,7 @@ const IN_GENERATION = {
   structured_outputs: { json: 'all' },
 } as const satisfies ForeignMembers;
 
-/**
- * Foreign data in the input of a workflow, whichever it is, and in its result: `readJson(text, IN_PAYLOADS)` leaves all
- * that workflows read plain.
- */
+/** In the input and the result of any workflow; all that workflows read is left plain. */
 export const IN_PAYLOADS = {
   samples: [IN_SAMPLES],
   sample: IN_SAMPLES,

@@ -10,7 +10,6 @@ export interface GroupsRequest {
   wait?: string;
 }
 
-/** Where the rows of some groups are. */
 export interface GroupFiles {
   /** Valid ones and failures, group by group. */
   file: string;
@@ -46,7 +45,6 @@ export const groupsAtOnce = (groups: number): number => Math.ceil(groups / MOST_
 /** The history lists rows one by one, so an answer covers at most this many rollouts, or one group. */
 const MOST_ROLLOUTS = 300;
 
-/** How many groups an answer has at most. */
 export const mostGroups = (num_repeats: number): number =>
   Math.max(1, Math.floor(MOST_ROLLOUTS / num_repeats));
 

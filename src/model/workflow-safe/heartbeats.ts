@@ -3,10 +3,7 @@ const LEAST_MS_EACH = 30;
 /** Who is lost without a death, as a task whose answer a connection has lost, waits for it. */
 const MOST_MS = 600_000;
 
-/**
- * The timeout of activities that play so many rollouts at once. A beat costs the server 2 ms, and tells little: deaths
- * are seen in workers' reports, and who has lost the journal finds a foreign line in it.
- */
+/** A beat costs the server 2 ms, and tells little: workers' reports show deaths, and a foreign line a lost journal. */
 export const heartbeatFor = (
   {
     heartbeat_timeout_ms,

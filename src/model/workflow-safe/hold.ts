@@ -1,7 +1,5 @@
 import type { PolicyView } from '../results/answers.js';
 
-/** Who holds a service, as workflows and people see it. */
-
 /** A hold ends so long after the last sign of life of its process. */
 export const HOLD_MS = 5 * 60_000;
 
@@ -11,7 +9,6 @@ export type HoldView = NonNullable<PolicyView['hold']>;
 /** Versions that one trainer has brought, up to the next one's first. */
 export type CourseView = NonNullable<PolicyView['courses']>[number];
 
-/** What a policy has heard of holders. */
 export interface Heard {
   /** When it began to listen: a database that was lost takes nobody's hold. */
   since: number;
@@ -49,7 +46,6 @@ export function hears(heard: Heard, { news, at }: { news: unknown; at: number })
 const isName = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= MOST_NAME;
 
-/** For people. */
 export function holdText(
   { name, incarnation, since, took_from }: HoldView,
   { heard_at, now }: { heard_at: number; now: number },

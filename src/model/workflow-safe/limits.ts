@@ -1,8 +1,6 @@
 import { durationMs, durationProblem } from './durations.js';
 import { fieldsProblem, integerProblem } from './fields.js';
 
-/** The limits of a rollout that may change while it runs. */
-
 /** Limits of turns; a turn's activity writes them to the journal. */
 export interface TurnLimits {
   max_rollout_turns?: number;
@@ -16,7 +14,6 @@ export interface LimitsChange extends TurnLimits {
   rollout_timeout?: string;
 }
 
-/** The limits in force. */
 export type Limits = Required<LimitsChange>;
 
 export const rolloutTimeoutMs = ({ rollout_timeout }: LimitsChange): number | null =>

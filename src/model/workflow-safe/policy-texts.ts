@@ -2,8 +2,6 @@ import type { PolicyStatus } from '../results/answers.js';
 import type { PolicyView, TicketView } from './policy.js';
 import { canRestore, remedyWithoutFiles, timeOfDay } from './policy.js';
 
-/** What people read of a policy. */
-
 /** What each replica that needs something waits for, and what to do. */
 export const needsTexts = (view: PolicyView): string[] =>
   Object.entries(view.replicas).flatMap(([url, { state, needs }]) =>
@@ -25,7 +23,6 @@ function halfText(view: PolicyView): string {
 /** What the holder of a transfer has said. */
 export type TransferNews = NonNullable<PolicyStatus['transfer']>;
 
-/** Who holds engines, and until when. */
 export function holderText(
   { holder, version, engines, paused_until }: TicketView,
   news: TransferNews | null,

@@ -13,31 +13,21 @@ export {
 } from './policy-states.js';
 export type { PolicyView, ReplicaView };
 
-/** An open transfer. */
 export type TicketView = NonNullable<PolicyView['ticket']>;
 
-/** Engines sleep. */
 export type SleepView = NonNullable<PolicyView['sleep']>;
 
-/** Whether it gets new requests. */
-export const isServing = ({
-  state,
-  draining_until = null,
-}: {
+export const isServing = ({ state, draining_until = null }: Leaving): boolean =>
+  state === 'current' && draining_until === null;
+
+interface Leaving {
   state: ReplicaState;
   draining_until?: number | null;
-}): boolean => state === 'current' && draining_until === null;
+}
 
 /** Whether updates concern it: it is there, has been examined, and does not leave. */
-const isConcerned = ({
-  state,
-  examined = true,
-  draining_until = null,
-}: {
-  state: ReplicaState;
-  examined?: boolean;
-  draining_until?: number | null;
-}): boolean => state !== 'away' && state !== 'asleep' && examined && draining_until === null;
+const isConcerned = ({ state, examined, draining_until }: ReplicaView): boolean =>
+  state !== 'away' && state !== 'asleep' && examined !== false && (draining_until ?? null) === null;
 
 /** Signal `phase`: the phase of a slow replica. */
 export interface PhaseNews {
@@ -52,8 +42,7 @@ export function isPhaseNews(value: unknown): value is PhaseNews {
 }
 
 /** Workflow id of a service's policy. */
-export const policyId = (service: string): string => `${POLICY_PREFIX}${service}`;
-const POLICY_PREFIX = 'policy/';
+export const policyId = (service: string): string => `policy/${service}`;
 
 /** Faults of replicas in one text. Most messages begin with their replica. */
 export const textOfFaults = (faults: Readonly<Record<string, string>>): string =>
@@ -61,7 +50,6 @@ export const textOfFaults = (faults: Readonly<Record<string, string>>): string =
     .map(([url, fault]) => (fault.startsWith(url) ? fault : `${url}: ${fault}`))
     .join('; ');
 
-/** How many replicas serve this version. */
 export const countAt = ({ replicas }: PolicyView, version: number): number =>
   Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
     .length;
@@ -105,16 +93,12 @@ export function toRestore(view: PolicyView): string[] {
   );
 }
 
-/**
- * Whether an open transfer keeps a replica as it is: its own engines belong to its holder, and all others wait, since they
- * would serve the version before its.
- */
+/** By an open transfer: its engines are its holder's, and others would serve the version before it. */
 export const isKept = ({ ticket = null, replicas }: PolicyView, url: string): boolean =>
   ticket !== null && replicas[url] !== undefined;
 
 const isAsleep = ({ sleep }: PolicyView): boolean => sleep != null;
 
-/** It sleeps, and has all of its weights. */
 const keepsWeights = ({ slept, needs }: ReplicaView): boolean => slept === 1 && needs === undefined;
 
 /** It serves an older version, and the record's is only an adapter away. */
@@ -129,7 +113,6 @@ export function nextDrained(record: PolicyView | null): number | null {
   return times.length === 0 ? null : Math.min(...times);
 }
 
-/** Whether there are files of `version`. Histories from before name no weights. */
 export const canRestore = ({
   version,
   weights,
@@ -199,7 +182,7 @@ export const sleepText = ({ holder, level, until }: Omit<SleepView, 'nonce'>): s
 
 export const timeOfDay = (ms: number): string => new Date(ms).toISOString().slice(11, 19);
 
-const shortened = (fault: string): string =>
+export const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
 
 /** Its trainer may be another process by now, and wait for rollouts itself. */

@@ -8,7 +8,6 @@ export interface TaskPriority {
   fairnessWeight: number;
 }
 
-/** As the request has it. */
 export const shownPriority = (
   given: TaskPriority | undefined,
 ): { priority?: number; share?: number } =>

@@ -4,10 +4,7 @@
  */
 export const ROLLOUTS_PER_SLICE = 128;
 
-/**
- * Up to 14 events per rollout, with stop or cancel, leave half of a slice's history to changes of limits. It is also
- * the limit of repeats.
- */
+/** At 14 events each, half of a history is left to changes of limits. It is also the limit of repeats. */
 const MOST_ROLLOUTS_PER_SLICE = 300;
 
 /** Half of the events that a history may have: the rest is for updates. */
@@ -37,10 +34,7 @@ export interface RowRange {
   last: number;
 }
 
-/**
- * The slices of a batch. They depend only on its size, so running, closing and joining agree. If there would be too
- * many slices, they are larger.
- */
+/** By the batch's size alone, so running, closing and joining agree. With too many they would be larger. */
 export function slicesOf({
   samples,
   num_repeats,

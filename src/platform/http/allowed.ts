@@ -3,31 +3,27 @@ import { BlockList, isIP } from 'node:net';
 import type { LookupFunction } from 'node:net';
 
 /** Which addresses a process may connect to, where others name them. */
+export type Allowed = ReturnType<typeof allowedBy>;
 
 export type AllowRule = { ports: string } & ({ cidr: string } | { host: string });
 
-export interface Allowed {
-  /** Why this URL is not allowed; null: it is, if its name leads to an address that is. */
-  refusal: (url: string) => string | null;
-  /** Resolves the names that connections for this URL go to, to addresses that are allowed. */
-  lookupFor: (url: string) => LookupFunction;
-  /** `refusal`, and where the name leads to now. */
-  refusalNow: (url: string) => Promise<string | null>;
-}
-
-const FIRST_AND_LAST = /^(\d{1,5})(?:-(\d{1,5}))?$/;
 const MOST_PORTS = 65_535;
+
+function rangeOf(ports: string): [first: number, last: number] {
+  const [, first, last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(ports) ?? [];
+  return [Number(first), Number(last)];
+}
 
 /** null: it is one. */
 export function portsProblem(text: string): string | null {
-  const [, first = '', last = first] = FIRST_AND_LAST.exec(text) ?? [];
-  const isRange = first !== '' && Number(first) <= Number(last) && Number(last) <= MOST_PORTS;
+  const [first, last] = rangeOf(text);
+  const isRange = first <= last && last <= MOST_PORTS;
   return isRange ? null : 'expected a port or a range of ports such as "8000-8999"';
 }
 
 function includes(ports: string, port: number): boolean {
-  const [, first = '', last = first] = FIRST_AND_LAST.exec(ports) ?? [];
-  return Number(first) <= port && port <= Number(last);
+  const [first, last] = rangeOf(ports);
+  return first <= port && port <= last;
 }
 
 /** null: it is one. */
@@ -72,16 +68,14 @@ function rangesOf(rules: readonly AllowRule[], port: number): BlockList {
   return ranges;
 }
 
-/**
- * A name is allowed by itself, or by the address that it leads to when it is connected to. Some URLs are allowed whatever
- * the rules say.
- */
-export function allowedBy(rules: readonly AllowRule[], named: readonly string[] = []): Allowed {
+/** A name is allowed by itself, or by the address that it leads to. `named`: URLs that always are. */
+export function allowedBy(rules: readonly AllowRule[], named: readonly string[] = []) {
   const isNamed = (name: string, port: number): boolean =>
     rules.some((rule) => 'host' in rule && fits(rule.host, name) && includes(rule.ports, port));
   const hasRange = (port: number): boolean =>
     rules.some((rule) => 'cidr' in rule && includes(rule.ports, port));
   const expected = `expected what \`allow\` has (${rules.map(ruleText).join(', ') || 'nothing'})`;
+  /** Why this URL is not allowed; null: it is, if its name leads to an address that is. */
   const refusal = (url: string): string | null => {
     if (named.includes(url)) return null;
     const { host, port, isAddress } = partsOf(url);
@@ -90,7 +84,8 @@ export function allowedBy(rules: readonly AllowRule[], named: readonly string[] 
       : isNamed(host, port) || hasRange(port);
     return isAllowed ? null : `${expected}, got ${host} port ${port}`;
   };
-  const lookupFor: Allowed['lookupFor'] = (url) => {
+  /** Resolves the names that connections for this URL go to, to addresses that are allowed. */
+  const lookupFor = (url: string): LookupFunction => {
     if (named.includes(url)) return resolve;
     const { port } = partsOf(url);
     const ranges = rangesOf(rules, port);
@@ -117,7 +112,8 @@ export function allowedBy(rules: readonly AllowRule[], named: readonly string[] 
   return {
     refusal,
     lookupFor,
-    refusalNow: async (url) => {
+    /** `refusal`, and where the name leads to now. */
+    refusalNow: async (url: string): Promise<string | null> => {
       const refused = refusal(url);
       const { host, isAddress } = partsOf(url);
       if (refused !== null || isAddress) return refused;

@@ -14,7 +14,6 @@ export interface Pace {
   bytes_per_ms: number;
 }
 const SLOWEST: Pace = { grace_ms: 10_000, bytes_per_ms: 256 };
-/** Limit for the text of an error; messages show much less of it. */
 const MAX_ERROR_BYTES = 64 * 1024;
 const ERROR_PATIENCE_MS = 2000;
 
@@ -72,7 +71,7 @@ export async function wholeText(body: Readable, limits: Whole): Promise<string> 
       const isLarge = bytes > LARGE_BYTES || told > LARGE_BYTES;
       if (!isLarge || watch !== undefined) continue;
       await share?.take(told > 0 ? told : max_bytes, controller.signal);
-      watch = watchPace({ arrived: () => bytes, controller, pace });
+      watch = watchPace(() => bytes, { controller, pace });
     }
   } finally {
     clearInterval(watch);
@@ -86,15 +85,10 @@ export async function wholeText(body: Readable, limits: Whole): Promise<string> 
   return utf8Text(whole);
 }
 
-function watchPace({
-  arrived,
-  controller,
-  pace: { grace_ms, bytes_per_ms },
-}: {
-  arrived: () => number;
-  controller: AbortController;
-  pace: Pace;
-}): NodeJS.Timeout {
+function watchPace(
+  arrived: () => number,
+  { controller, pace: { grace_ms, bytes_per_ms } }: { controller: AbortController; pace: Pace },
+): NodeJS.Timeout {
   const began = performance.now();
   const before = arrived();
   return setInterval(() => {

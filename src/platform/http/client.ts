@@ -10,27 +10,13 @@ import { brokenBy, HttpFailure } from './failure.js';
 import { explained } from './tls.js';
 import { undici } from './undici.js';
 
-/**
- * The only HTTP client. Every exchange has a deadline or a signal, and a bounded answer. No redirect is followed, and
- * no answer contains a secret of this process. Callers decide what a status means.
- */
-export interface HttpClient {
-  exchange: (exchange: Exchange) => Promise<Answer>;
-  /** A stream whose reader bounds it, such as `readEvents`. */
-  openStream: (url: string, init: StreamOpening) => Promise<OpenedStream>;
-  /** Drops all connections; exchanges in flight fail. */
-  close: () => Promise<void>;
-}
+export type HttpClient = ReturnType<typeof createHttpClient>;
 
-/** Default size limit of an answer. */
 export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
 
 export interface HttpClientOptions {
   connect_timeout_ms: number;
-  /**
-   * How long an idle connection is kept, whatever the server announces. Use less than the server does, because an
-   * exchange on a closing connection fails. 0: a new connection for each exchange.
-   */
+  /** Less than the server does: an exchange on a closing connection fails. 0: a new connection for each exchange. */
   keep_alive_ms?: number;
   /** Limit of connections to one origin; null: none. */
   connections?: number | null;
@@ -73,8 +59,12 @@ export interface StreamOpening {
 export type OpenedStream =
   { body: Readable } | { refusal: Pick<Answer, 'status' | 'text' | 'header'> };
 
-/** Throws `HttpFailure`, or the reason of the exchange's signal. */
-export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions): HttpClient {
+/**
+ * The only HTTP client. Every exchange has a deadline or a signal, and a bounded answer. No redirect is followed, and
+ * no answer contains a secret of this process. Callers decide what a status means. Throws `HttpFailure`, or the reason
+ * of the exchange's signal.
+ */
+export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions) {
   const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
   const { pools, factory } = keepPools();
   const agent = new (undici().Agent)({
@@ -89,19 +79,19 @@ export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions
     connect: { timeout: connect_timeout_ms, ...(lookup !== undefined && { lookup }) },
   });
   return {
-    exchange: (exchange) => runExchange(exchange, { agent, pace }),
-    openStream: (url, init) => openStream(url, { ...init, agent }),
-    close: async () => {
+    exchange: (exchange: Exchange): Promise<Answer> => runExchange(exchange, { agent, pace }),
+    /** A stream whose reader bounds it, such as `readEvents`. */
+    openStream: (url: string, init: StreamOpening): Promise<OpenedStream> =>
+      openStream(url, { ...init, agent }),
+    /** Drops all connections; exchanges in flight fail. */
+    close: async (): Promise<void> => {
       await agent.destroy();
       await Promise.all([...pools].map((pool) => pool.destroy()));
     },
   };
 }
 
-/**
- * The pools of an agent. The agent itself forgets one that it holds for unused, though an exchange may be on the way
- * through it.
- */
+/** An agent forgets a pool that it holds for unused, though an exchange may be on the way through it. */
 function keepPools() {
   const pools = new Set<Pool>();
   const factory = (origin: string | URL, options: Pool.Options): Pool => {
@@ -125,17 +115,10 @@ async function runExchange(
     }, timeout_ms);
     try {
       const response = await open({ ...sent, signal: controller.signal }, agent);
-      const { status, header } = response;
+      const { status, header, told } = response;
+      const limits = { told, max_bytes, share, controller, pace };
       const text = isGood(status)
-        ? withoutSecrets(
-            await wholeText(response.body(), {
-              told: response.told,
-              max_bytes,
-              share,
-              controller,
-              pace,
-            }),
-          )
+        ? withoutSecrets(await wholeText(response.body(), limits))
         : await refusalText(response, sent.url);
       controller.signal.throwIfAborted();
       return { status, text, header, set_cookies: response.set_cookies };
@@ -161,7 +144,6 @@ async function openStream(
   return { refusal: { status, text, header } };
 }
 
-/** An answer whose headers have arrived. */
 interface Opened {
   status: number;
   header: Answer['header'];
@@ -210,10 +192,7 @@ async function refusalText({ status, header, body }: Opened, url: string): Promi
   return isWhole ? withoutSecrets(text) : withoutSecretsIfCut(text);
 }
 
-/**
- * The host alone, because path and query may be private to it. On the host that was asked, what differs is the scheme
- * or the path.
- */
+/** The host alone: path and query may be private to it. Of the host that was asked, also scheme and path. */
 function targetOf(location: string | null, url: string): string {
   if (location === null || !URL.canParse(location, url)) return 'an unknown place';
   const [asked, target] = [new URL(url), new URL(location, url)];

@@ -6,7 +6,6 @@ import { HttpFailure } from './failure.js';
 import type { Passage } from './skipped.js';
 import { withoutPassages } from './skipped.js';
 
-/** Size limits of a stream of server-sent events, in bytes. */
 export interface StreamBounds {
   /** From one blank line to the next, comments included: an event is held as a whole. */
   max_event_bytes: number;
@@ -25,7 +24,6 @@ const NEW_LINE = Buffer.from('\n');
 /** Overhead of holding one line or part of a line: an event of many short lines is not cheap. */
 const BYTES_OF_LINE = 128;
 
-/** A smaller event has no room for too many lists and objects. */
 const SMALL_BYTES = 2 ** 19;
 
 /** A server closes the answer after `[DONE]`. This limits the wait for one that does not. */

@@ -4,10 +4,7 @@ export interface Passage {
   end: string;
 }
 
-/**
- * Takes a text piece by piece and gives it without these passages, which are never kept. The beginning of a mark at the
- * end of a piece comes with the next one.
- */
+/** The text without these passages, piece by piece. A mark that begins at the end of a piece comes with the next. */
 export function withoutPassages(passages: readonly Passage[]): (piece: Buffer) => Buffer {
   const marks = passages.map(({ begin, end }) => ({
     begin: Buffer.from(begin),

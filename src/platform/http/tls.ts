@@ -4,7 +4,6 @@ import { brokenBy, HttpFailure } from './failure.js';
 
 /** Why a connection failed that waiting does not mend: the two sides do not agree on TLS. */
 
-/** Codes of a certificate whose authority is not known here. */
 export const UNTRUSTED = [
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',

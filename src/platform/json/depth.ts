@@ -9,10 +9,7 @@ const CHARACTERS_EACH = 16;
 /** Names that differ. Each costs about a microsecond; one that is known costs next to nothing. */
 const MOST_NAMES = 2 ** 19;
 
-/**
- * Why a JSON text of another process is not parsed; null: it is. An empty object takes three characters, and dozens of
- * bytes in memory; a new name takes six, and a microsecond.
- */
+/** null: it is parsed. `{}` takes dozens of bytes in memory; a new name takes six characters, and a microsecond. */
 export function shapeProblem(text: string): string | null {
   const { levels, containers, members } = shapeOf(text);
   const most = MOST_ANYWAY + Math.floor(text.length / CHARACTERS_EACH);
@@ -41,7 +38,6 @@ interface Shape {
 
 const MARKS = /[{}[\]:"]/g;
 
-/** Arbitrary for text that is not JSON. */
 export function shapeOf(text: string): Shape {
   const scan = new Scan(text);
   const shape = { levels: 0, containers: 0, members: 0 };

@@ -71,7 +71,6 @@ const MOVES: Record<Expected, Partial<Record<string, Move>>> = {
   end: {},
 };
 
-/** null: it is JSON. */
 export function jsonFault(text: string): JsonFault | null {
   const open: ('[' | '{')[] = [];
   let at = 0;

@@ -1,9 +1,6 @@
 import { Scan } from './scan.js';
 
-/**
- * The same JSON as `JSON.stringify` and Python indent it by `width`, with all lines after the first indented by `depth`
- * levels more. Numbers and strings keep their text.
- */
+/** As `JSON.stringify` and Python indent it; lines after the first `depth` levels more. Numbers keep their text. */
 export function indentedJson(text: string, { depth = 0, width = 2 } = {}): string {
   const scan = new Scan(text);
   const parts: string[] = [];

@@ -8,7 +8,6 @@ import { Scan } from './scan.js';
  * use it, too.
  */
 
-/** Foreign JSON. */
 export class KeptJson {
   /** On one line, without blanks between its parts, its strings as JavaScript writes them. */
   readonly text: string;
@@ -33,10 +32,7 @@ export class KeptJson {
   }
 }
 
-/**
- * Where a text holds data of others: all of it, some members, or each entry of a list. `*` stands for members without
- * a name here; null: a member is ours.
- */
+/** All of it, some members, or each entry of a list. `*`: members without a name here; null: a member is ours. */
 export type Foreign = 'all' | ForeignMembers | readonly [Foreign];
 export interface ForeignMembers {
   readonly [name: string]: Foreign | null;
@@ -85,14 +81,10 @@ function kept(value: unknown, { text, foreign }: { text: string; foreign: Foreig
 
 const isList = (foreign: Foreign): foreign is readonly [Foreign] => Array.isArray(foreign);
 
-/** A value without what it keeps as text: the nearest value that JavaScript has. */
 export const plainOf = <T>(value: T | KeptJson): T =>
   value instanceof KeptJson ? (value.plain as T) : value;
 
-/**
- * Like `JSON.stringify`, but a `KeptJson` anywhere in the value is its text, and names come in the order of the text that
- * they were read from.
- */
+/** Like `JSON.stringify`, but a `KeptJson` is its text, and names come in the order in which they were read. */
 export const writeJson = (value: unknown): string =>
   (isOdd(value) ? written(value, '') : JSON.stringify(value)) ?? 'null';
 

@@ -1,7 +1,5 @@
 import { deeper, Scan } from './scan.js';
 
-/** Numbers of a JSON text that JavaScript's cannot hold. */
-
 export interface Loss {
   /** Names and indices from the outermost value to the place. */
   path: (string | number)[];

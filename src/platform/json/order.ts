@@ -31,7 +31,6 @@ export function namesOf(object: object): string[] {
 export const entriesOf = <T>(object: Readonly<Record<string, T>>): [name: string, value: T][] =>
   namesOf(object).map((name) => [name, object[name] as T]);
 
-/** The object with some of its names. */
 export function filtered<T>(
   object: Readonly<Record<string, T>>,
   keeps: (name: string, value: T) => boolean,

@@ -1,9 +1,6 @@
 const BACKSLASH = 0x5c;
 
-/**
- * Every token: a bracket, a comma, a colon, a string, a word. Patterns keep a place, so no module exports one: what modules
- * export is frozen in workflows.
- */
+/** Every token. A pattern keeps a place, and what modules export is frozen in workflows: none is exported. */
 const ANY = /[{}[\],:"]|[^\s{}[\],:"]+/g;
 const BRACKETS = /[{}[\]"]/g;
 

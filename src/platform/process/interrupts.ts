@@ -2,13 +2,7 @@ import { writeSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-export interface Interrupts {
-  /** Aborted by the first Ctrl-C (reason: the signal's name) or by `abort` (reason: its error). */
-  signal: AbortSignal;
-  abort: (reason: Error) => void;
-  /** Listens no longer. */
-  forget: () => void;
-}
+export type Interrupts = ReturnType<typeof listenForInterrupts>;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const PARENT_CHECK_MS = 1000;
@@ -44,7 +38,7 @@ function leave(name: NodeJS.Signals): void {
 }
 
 /** Listens for Ctrl-C and similar signals; `again` is called for the second one. */
-export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): Interrupts {
+export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void) {
   const controller = new AbortController();
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) again();
@@ -61,11 +55,13 @@ export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): 
           if (process.ppid !== parent && !controller.signal.aborted) controller.abort('SIGTERM');
         }, PARENT_CHECK_MS).unref();
   return {
+    /** Aborted by the first Ctrl-C (reason: the signal's name) or by `abort` (reason: its error). */
     signal: controller.signal,
-    abort: (reason) => {
+    abort: (reason: Error): void => {
       controller.abort(reason);
     },
-    forget: () => {
+    /** Listens no longer. */
+    forget: (): void => {
       clearInterval(watch);
       for (const name of SIGNALS) process.off(name, onSignal);
     },

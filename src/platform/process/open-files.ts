@@ -5,13 +5,9 @@ let known: number | null = null;
 /** Those of a worker that plays nothing: Node, the SDK, threads, graders, a database's connections. */
 export const PROCESS_FILES = 112;
 
-/**
- * How many files and connections this process may have open; Infinity where the system does not say. Node.js raises the
- * soft limit to the hard one when it starts.
- */
+/** Infinity where the system does not say. Node.js raises the soft limit to the hard one when it starts. */
 export const mostOpenFiles = (): number => (known ??= limitIn(read('/proc/self/limits')));
 
-/** From the kernel's table of limits. */
 export function limitIn(table: string): number {
   const [, soft] = /^Max open files\s+(\d+)\s/m.exec(table) ?? [];
   return soft === undefined ? Infinity : Number(soft);

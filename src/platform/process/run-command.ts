@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 
-/** A program that runs to its end. */
 export interface Command {
   command: string;
   args: readonly string[];
@@ -27,15 +26,8 @@ export interface CommandOutcome {
 const KEPT = 16 * 1024;
 
 /** Never rejects: a missing or failing program is an ordinary result here. */
-export function runCommand({
-  command,
-  args,
-  cwd,
-  env,
-  user,
-  input,
-  timeoutMs,
-}: Command): Promise<CommandOutcome> {
+export function runCommand({ command, args, ...running }: Command): Promise<CommandOutcome> {
+  const { cwd, env, user, input, timeoutMs } = running;
   return new Promise((resolve) => {
     let [output, stdout] = ['', ''];
     const stdin = input === undefined ? 'ignore' : 'pipe';
@@ -69,7 +61,6 @@ export function runCommand({
   });
 }
 
-/** The last lines of a text, for an error message. */
 export function lastLines(text: string, count: number): string {
   return text.trimEnd().split('\n').slice(-count).join('\n');
 }

@@ -1,10 +1,7 @@
 import type { WorkerOptions } from 'node:worker_threads';
 import { Worker } from 'node:worker_threads';
 
-/**
- * Starts a thread with a module of this project. `beside`: the URL of a module in the same folder; `name` has no
- * extension.
- */
+/** Of a module of this project. `beside`: the URL of one in the same folder; `name` has no extension. */
 export function startThread(
   { beside, name }: { beside: string; name: string },
   options: WorkerOptions = {},

@@ -20,10 +20,7 @@ export function floatText(value: number): string {
   return `${sign}${whole}.${bare.slice(exponent + 1) || '0'}`;
 }
 
-/**
- * A float as `orjson` writes it, except for exponents (`1e21`, not `1e+21`): whole numbers with `.0`, non-finite ones
- * as null.
- */
+/** As `orjson` writes it, except for exponents (`1e21`, not `1e+21`): whole ones with `.0`, non-finite as null. */
 export function floatJson(value: number): string {
   if (!Number.isFinite(value)) return 'null';
   const text = Object.is(value, -0) ? '-0' : String(value);

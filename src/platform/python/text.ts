@@ -9,10 +9,7 @@ export const PYTHON_SPACE =
 const SPACE = new RegExp(PYTHON_SPACE);
 const SPACES = new RegExp(`${PYTHON_SPACE}+`);
 
-/**
- * `text.strip()`. Written by hand, because a pattern for trailing space takes quadratic time on long runs within the
- * text.
- */
+/** `text.strip()`. By hand: a pattern for trailing space takes quadratic time on long runs within the text. */
 export function strip(text: string): string {
   let start = 0;
   let end = text.length;
@@ -42,10 +39,7 @@ export function lastCodePoints(text: string, count: number): string {
     .join('');
 }
 
-/**
- * Digits that are not decimals (superscripts, circled and similar): Unicode's Numeric_Type=Digit, which JavaScript's
- * property escapes lack.
- */
+/** Unicode's Numeric_Type=Digit (superscripts, circled and similar), which property escapes lack. */
 const DIGITS_ONLY =
   '\\xb2\\xb3\\xb9\\u1369-\\u1371\\u19da\\u2070\\u2074-\\u2079\\u2080-\\u2089\\u2460-\\u2468\\u2474-\\u247c' +
   '\\u2488-\\u2490\\u24ea\\u24f5-\\u24fd\\u24ff\\u2776-\\u277e\\u2780-\\u2788\\u278a-\\u2792\\u{10a40}-\\u{10a43}' +

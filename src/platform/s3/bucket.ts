@@ -14,10 +14,7 @@ export interface Bucket {
   read(key: string): AsyncGenerator<Buffer>;
   /** An object that only its writer puts, under a name of its own. */
   put(key: string, body: Buffer | string): Promise<void>;
-  /**
-   * Puts an object that may never change. true: it has this writer's content afterwards, also if an answer was lost;
-   * false: somebody else has put it.
-   */
+  /** true: it has this content afterwards, also if an answer was lost; false: somebody else has put it. */
   putOnce(key: string, body: Buffer | string): Promise<boolean>;
   remove(key: string): Promise<void>;
   /** All keys that begin so. */
@@ -57,9 +54,7 @@ export function placeOf(address: string): Pick<BucketSettings, 'bucket' | 'prefi
   return bucket === undefined ? null : { bucket, prefix: prefix.replace(/\/+$/, '') };
 }
 
-/** A piece of an object that is read. */
 const PIECE_BYTES = 8 * 2 ** 20;
-/** For how long a connection may be silent. */
 const SILENT_MS = 60_000;
 const CONNECTS_WITHIN_MS = 5000;
 /** Tries of a request (connections that break, 500, 503, `SlowDown`), or of a download that breaks off. */
@@ -163,7 +158,6 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
   };
 }
 
-/** All pages of a list. */
 async function objectsAt(at: { Bucket: string; Prefix: string }, ask: Ask): Promise<Sdk._Object[]> {
   const seen: Sdk._Object[] = [];
   for (let token: string | undefined; ;) {

@@ -1,46 +1,39 @@
 import { createWaitingLine } from './waiting-line.js';
 
+export type Allowance = ReturnType<typeof createAllowance>;
+export type Share = ReturnType<Allowance['share']>;
+
 /**
  * A number of bytes that large values share. A value that does not fit waits in line, first come, first served. A value
  * larger than the whole allowance is alone in it.
  */
-export interface Allowance {
-  share: () => Share;
-  /** Somebody waits for its bytes. */
-  isAwaited: () => boolean;
-}
-
-/** The part of one that takes. */
-export interface Share {
-  /** Waits until that many bytes fit. A share that already has some never waits. Rejects with the signal's reason. */
-  take: (bytes: number, signal: AbortSignal) => Promise<void>;
-  /** Gives back everything that was taken. It may be called more than once. */
-  giveBack: () => void;
-}
-
-export function createAllowance(limit: number): Allowance {
+export function createAllowance(limit: number) {
   let taken = 0;
   const line = createWaitingLine((bytes: number) => {
     if (taken > 0 && taken + bytes > limit) return null;
     taken += bytes;
     return bytes;
   });
-  const share = (): Share => {
+  const share = () => {
     let own = 0;
     return {
-      take: async (bytes, signal) => {
+      /** Waits until that many bytes fit. A share that already has some never waits. Rejects with the signal's reason. */
+      take: async (bytes: number, signal: AbortSignal): Promise<void> => {
         if (own > 0) taken += bytes;
         else await line.join(bytes, signal);
         own += bytes;
       },
-      giveBack: () => {
+      /** Gives back everything that was taken. It may be called more than once. */
+      giveBack: (): void => {
         taken -= own;
         own = 0;
         line.serve();
       },
     };
   };
-  return { share, isAwaited: () => line.length() > 0 };
+  /** Somebody waits for its bytes. */
+  const isAwaited = (): boolean => line.length() > 0;
+  return { share, isAwaited };
 }
 
 /** Runs with a share and gives it back at the end. */

@@ -2,10 +2,7 @@
 
 export interface Clock {
   now: () => number;
-  /**
-   * Calls `run` once after that time, never earlier. It does not keep the process alive. Returns a function that
-   * cancels it.
-   */
+  /** Calls `run` once after that time, never earlier. Returns what cancels it. It keeps no process alive. */
   after: (delayMs: number, run: () => void) => () => void;
 }
 
@@ -20,7 +17,6 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** Longer timers end at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** How long who calls again waits behind a fault: each wait is twice as long as the one before, up to 15 s. */

@@ -1,10 +1,7 @@
 import { onAbort } from './abort.js';
 
 export interface WaitingLine<Wish, Place> {
-  /**
-   * Waits for a place; rejects with the signal's reason. The caller gives its place back by its own means and then
-   * calls `serve`.
-   */
+  /** Rejects with the signal's reason. Who gives its place back calls `serve`. */
   join: (wish: Wish, signal: AbortSignal) => Promise<Place>;
   /** Call this when there may be room. */
   serve: () => void;

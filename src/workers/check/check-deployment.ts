@@ -33,7 +33,6 @@ export async function checkDeployment(
   return [...found.flat(), ...checkGateway(config), ...checkOpenFiles(config)];
 }
 
-/** No worker can see where a program asks. */
 function checkGateway(config: Config): Finding[] {
   const what = unreachable(config);
   if (what === null) return [];
@@ -42,11 +41,10 @@ function checkGateway(config: Config): Finding[] {
   return findingsOf('worker.gateway', [broken(what, remedy)]);
 }
 
-/** Checks the limit of open files of this shell, which need not be that of workers. */
+/** The limit of this shell, which need not be that of workers. */
 function checkOpenFiles(config: Config): Finding[] {
   const cut = cutByOpenFiles(config);
-  if (cut === null) return [];
-  return findingsOf('worker', [limited(cut, RAISE_LIMIT)]);
+  return cut === null ? [] : findingsOf('worker', [limited(cut, RAISE_LIMIT)]);
 }
 
 /** Each replica by itself, because an unavailable one does not affect the others. */
@@ -64,7 +62,7 @@ export async function checkEngines(
     try {
       const api_key = apiKeyOf(name, { settings, env });
       const controls = createControls(name, { settings, env, replies });
-      const of_replicas = controls.map(async (control, i) => {
+      const of_replicas = controls.of(null).map(async (control, i) => {
         const url = settings.base_urls[i] ?? '';
         const own = { ...settings, base_urls: [url] };
         const pool = createPool({ name, settings: own, config }, { env, log, replies });
@@ -83,7 +81,6 @@ export async function checkEngines(
   return [...noEngines(config, stack), ...(await Promise.all(found)).flat()];
 }
 
-/** Agents ask their own policy. */
 function noEngines({ generation, environments }: Config, stack: string | null): Finding[] {
   const areAgents = Object.values(environments).every(({ kind }) => kind === 'gym_agent');
   if (Object.keys(generation).length > 0 || areAgents) return [];
@@ -95,7 +92,6 @@ function noEngines({ generation, environments }: Config, stack: string | null): 
   return findingsOf('generation', [broken('no service is named', remedy)]);
 }
 
-/** For a key that workers cannot read. */
 function keyRemedy(variable: string | null, env: NodeJS.ProcessEnv): string {
   const { length } = env[variable ?? ''] ?? '';
   if (length === 0) return 'set the variable where workers run';

@@ -20,7 +20,6 @@ import type { Answer } from '../../platform/http/client.js';
 import { createHttpClient } from '../../platform/http/client.js';
 
 export interface EngineToCheck {
-  /** From the service in temporal.yaml. */
   name: string;
   url: string;
   settings: GenerationServiceSettings;
@@ -28,7 +27,6 @@ export interface EngineToCheck {
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
   api_key: string | null;
-  /** The longest wait for an answer. */
   within_ms: number;
 }
 
@@ -69,8 +67,7 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
     return [...found, limited(what, remedy)];
   }
   const [asked] = await pool.askEach(
-    (service, { logprobsMode }) =>
-      askToGenerate(service, { engine, model: model.id, logprobsMode }),
+    (service, asked) => askToGenerate(service, { engine, model: model.id, ...asked }),
     unlimited,
   );
   const control = await checkControl(engine, version);
@@ -89,17 +86,11 @@ function noneOf(error: unknown): Found[] {
   throw error;
 }
 
+type Asked = Parameters<Parameters<GenerationPool['askEach']>[0]>[1];
+
 async function askToGenerate(
   service: GenerationService,
-  {
-    engine,
-    model,
-    logprobsMode,
-  }: {
-    engine: EngineToCheck;
-    model: string;
-    logprobsMode: (model: string, options: { signal: AbortSignal }) => Promise<string>;
-  },
+  { engine, model, logprobsMode }: { engine: EngineToCheck; model: string } & Asked,
 ): Promise<Found[]> {
   const signal = AbortSignal.timeout(engine.within_ms);
   if (await service.isPaused()) {
@@ -124,7 +115,6 @@ async function askToGenerate(
   return [tokens, limited(`logprobs: ${mode}`, remedy)];
 }
 
-/** What a server lacks that does not answer as vLLM does. */
 async function needsOf(error: unknown, engine: EngineToCheck): Promise<string> {
   const name = await otherServer(engine.url, engine);
   if (name !== null) return `this is ${name}: ${NEEDS_TOKENS}`;
@@ -172,7 +162,6 @@ const saidOf = (
         .replaceAll(`${url}: `, '')
         .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
 
-/** The limit of a question has passed. */
 const isOfLimit = (error: unknown): boolean =>
   error instanceof Error && error.name === 'TimeoutError';
 
@@ -201,7 +190,6 @@ async function remedyOf(error: unknown, engine: EngineToCheck): Promise<string> 
 }
 
 /** What others answer that speak the OpenAI API, and no engine of ours does. */
-
 const Owned = z.object({ data: z.array(z.object({ owned_by: z.string() })).min(1) });
 const Info = z.object({ router: z.literal('text-generation-router') });
 

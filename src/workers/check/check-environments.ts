@@ -31,10 +31,7 @@ export async function checkEnvironments(
   }
 }
 
-/**
- * Throws the error of the first module that cannot be loaded, with which a worker ends each time that it starts, or of
- * the first program of an agent that is not installed here: both need a person.
- */
+/** Throws for a module that cannot be loaded, or an agent's program that is not installed: both need a person. */
 export async function loadModules(
   { environments }: Pick<Config, 'environments'>,
   env: NodeJS.ProcessEnv,

@@ -25,7 +25,6 @@ import {
 import type { Finding, Found } from './finding.js';
 import { broken, findingsOf, limited, ok } from './finding.js';
 
-/** What the database's errors say if nobody answers. */
 const UNREACHED = [REACH, NAME_HOST];
 
 const STORE_ANSWERS_WITHIN_MS = 10_000;
@@ -63,7 +62,6 @@ export const askForIds = (config: Config, env: NodeJS.ProcessEnv): Promise<OwnSt
     }),
   }).catch(() => null);
 
-/** The database, if there is one, and what the store has of policies. */
 async function checkDatabase(
   config: Config,
   { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
@@ -97,12 +95,10 @@ async function checkDatabase(
   });
 }
 
-/** Less than this does not last for long. */
 const LITTLE_BYTES = 2 ** 30;
 
 const FEW_INODES = 10_000;
 
-/** The folder of results and, for files, of journals. */
 async function checkFolder(config: Config): Promise<Finding[]> {
   const root = outputsRoot(config);
   const setting = config.store.kind === 'file' ? 'store.root' : 'store.outputs.root';
@@ -120,7 +116,6 @@ async function checkFolder(config: Config): Promise<Finding[]> {
   });
 }
 
-/** Reads from a bucket of samples, where nothing is written. */
 async function tryToRead(place: BucketSettings): Promise<void> {
   const bucket = createBucket(place);
   try {
@@ -133,7 +128,6 @@ async function tryToRead(place: BucketSettings): Promise<void> {
 const isBucket = ({ store }: Config): boolean =>
   store.kind === 'postgres' && store.outputs.kind === 's3';
 
-/** Checks the bucket of results. */
 const checkBucket = (config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> =>
   judge(`store outputs ${outputsRoot(config)}`, {
     ask: async () => {

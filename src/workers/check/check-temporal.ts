@@ -109,7 +109,6 @@ async function checkPolicies(
   return found;
 }
 
-/** Workers that have another store than temporal.yaml names. */
 async function checkStores(
   { workflowService, options: { namespace } }: Client,
   { config, own }: { config: Config; own: OwnStore },
@@ -132,7 +131,7 @@ async function checkClock(connection: Connection, namespace: string): Promise<Fo
 
 async function checkAttributes(connection: Connection, namespace: string): Promise<Found> {
   try {
-    const { missing, taken } = await lookAtAttributes(connection, { namespace });
+    const { missing, taken } = await lookAtAttributes(connection, namespace);
     if (taken.length > 0) return { state: 'limited', what: withoutText(taken, namespace) };
     if (missing.length === 0) return ok('search attributes');
     const names = missing.map(({ name }) => name).join(', ');

@@ -15,10 +15,7 @@ export function versionOf(version: string | null, kind: Kind): string {
   return `${name} ${version}${others}`;
 }
 
-/**
- * What the engine can do beside sampling, a line each. Nothing is wrong where it cannot: whoever wants it learns what
- * the engine has to be started with.
- */
+/** A line each. Nothing is wrong where it cannot: whoever wants it learns what the engine is to be started with. */
 export async function abilitiesOf(
   service: GenerationService,
   {

@@ -4,7 +4,6 @@ export interface Finding extends Found {
   part: string;
 }
 
-/** What was found of a part. */
 export interface Found {
   /** `limited`: rollouts can be played, but something useful is unavailable. */
   state: 'ok' | 'limited' | 'broken';
@@ -17,16 +16,13 @@ export interface Found {
 
 export const ok = (what: string): Found => ({ state: 'ok', what });
 
-export const limited = (what: string, remedy: string): Found => ({
-  state: 'limited',
-  what,
-  remedy,
-});
-
-export const broken = (what: string, remedy: string): Found => ({ state: 'broken', what, remedy });
+const found =
+  (state: Found['state']) =>
+  (what: string, remedy: string): Found => ({ state, what, remedy });
+export const limited = found('limited');
+export const broken = found('broken');
 
 export const findingsOf = (part: string, found: readonly Found[]): Finding[] =>
   found.map((one) => ({ part, ...one }));
 
-/** The longest wait for an answer. */
 export const ANSWERS_WITHIN_MS = 30_000;

@@ -8,7 +8,6 @@ import { reachActivities } from './give-up.js';
 import { hasEnded } from './has-ended.js';
 import type { Deployed } from './keep.js';
 
-/** The other workers of this deployment, as the server knows them, and the run of this process. */
 export async function reachDeployed(
   client: Client,
   config: Config,

@@ -20,11 +20,9 @@ interface Place {
   runId: string;
 }
 
-/** What the server says of a deployment's running activities. */
 export interface RunningActivities {
   workflows: () => AsyncIterable<Place>;
   describe: (workflow: Place) => Promise<readonly Pending[]>;
-  /** Rejects if it does not run any more. */
   fail: (activity: Place & { activityId: string }, message: string) => Promise<void>;
 }
 
@@ -42,10 +40,7 @@ export function reachActivities(client: Client, task_queue: string): RunningActi
   };
 }
 
-/**
- * Fails the running activities of dead processes, so that their next attempts start at once. What their heartbeats kept
- * stays. Returns how many there were.
- */
+/** Their next attempts start at once, with what their heartbeats kept. Returns how many there were. */
 export async function giveUp(
   dead: ReadonlyMap<string, string>,
   { workflows, describe, fail }: RunningActivities,

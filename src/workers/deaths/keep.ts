@@ -22,7 +22,6 @@ const ASKERS_EVERY = 5;
 const SHARE_OF_TIME = 5;
 
 export interface Deployed {
-  /** This process, as in `Report`. */
   own: string;
   /** null: the server takes no reports. */
   reports: (() => Promise<Report[]>) | null;
@@ -37,10 +36,7 @@ interface Care {
   again_at: number;
 }
 
-/**
- * Looks after the other workers of a deployment. Where they do not report, it sees once, at its start, who of its machine
- * has ended. Returns a function that ends it.
- */
+/** Where others do not report, it sees once, at its start, who of its machine has ended. Returns what ends it. */
 export function keepDeaths(
   { own, reports, askers, hasEnded, activities }: Deployed,
   log: Pick<Logger, 'warn' | 'debug'>,

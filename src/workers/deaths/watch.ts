@@ -2,7 +2,6 @@ import type { Report } from '../../temporal/pollers.js';
 import { REPORTS_EVERY_S, runIn } from '../../temporal/pollers.js';
 import { areNeighbours } from '../../platform/process/identity.js';
 
-/** Time between two looks at the reports of all workers. */
 export const LOOK_MS = REPORTS_EVERY_S * 1000;
 /** A worker without a report for this long counts as dead: four are missing. */
 const SILENT_MS = 8000;
@@ -17,7 +16,6 @@ interface Followed {
   silent_ms: number;
   patience_ms: number;
   isDead: boolean;
-  /** It was counted as dead, and was not. */
   cameBack: boolean;
 }
 
@@ -27,25 +25,20 @@ export interface Dead {
   ended: boolean;
 }
 
-export interface Watch {
-  /**
-   * Takes the reports of a look, and the time since the look before that they can tell of. Returns the dead that are this
-   * process's to care for.
-   */
-  looked: (
-    reports: readonly Report[],
-    by: { passed_ms: number; hasEnded: (process: string) => Promise<boolean> },
-  ) => Promise<Dead[]>;
-  /** How many living workers come before this one in caring for the dead. */
-  rank: () => number;
+interface Looking {
+  /** Time since the look before, as far as the reports can tell of it. */
+  passed_ms: number;
+  hasEnded: (process: string) => Promise<boolean>;
 }
+
+export type Watch = ReturnType<typeof watchWorkers>;
 
 /**
  * Who of a deployment's workers has died. A worker's reports count only by their changes, since its clock may be wrong,
  * and only while this process looks, since it may have been frozen itself, or the server away. That a process of the same
  * machine has ended is seen at once.
  */
-export function watchWorkers(own: string): Watch {
+export function watchWorkers(own: string) {
   const followed = new Map<string, Followed>();
   const rankAmong = (candidates: readonly string[]): number =>
     [...new Set([...candidates, own])].toSorted().indexOf(own);
@@ -53,8 +46,13 @@ export function watchWorkers(own: string): Watch {
     [...followed].flatMap(([one, { isDead }]) => (isDead || runIn(one) === null ? [] : [one]));
 
   return {
+    /** How many living workers come before this one in caring for the dead. */
     rank: () => rankAmong(watchers()),
-    looked: async (reports, { passed_ms, hasEnded }) => {
+    /** Takes the reports of a look. Returns the dead that are this process's to care for. */
+    looked: async (
+      reports: readonly Report[],
+      { passed_ms, hasEnded }: Looking,
+    ): Promise<Dead[]> => {
       for (const process of followed.keys())
         if (!reports.some((one) => one.process === process)) followed.delete(process);
       const dead: (Dead & { over_ms: number })[] = [];

@@ -1,7 +1,5 @@
 import type { PacingSettings } from './state.js';
 
-/** How old the tokens of a step are. */
-
 /** Generated tokens from `start` up to but excluding `end`. */
 export interface TokenRun {
   start: number;

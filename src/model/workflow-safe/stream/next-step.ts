@@ -4,8 +4,6 @@ import type { OpenGroup, Out, OutCounts, PacingSettings, PacingState } from './s
 import { OUTS } from './state.js';
 import { groupsUntilStarved, isStarved, samplesLeft, stepsLeft } from './pacing.js';
 
-/** What the next step consists of, or what it waits for. */
-
 /** Groups are numbers, oldest first. `dropped` groups are stopped and discarded, whether the step is ready or not. */
 export type NextStep =
   | {

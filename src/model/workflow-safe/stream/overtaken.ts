@@ -1,10 +1,7 @@
 import { listed } from './next-step.js';
 import type { PacingSettings, PacingState } from './state.js';
 
-/**
- * Groups that are too old all the same: versions have moved by more than the request says, or went on while no engine
- * could load them. They come first, and it is said.
- */
+/** Groups that are too old all the same, since versions moved by more than the request says. They come first. */
 export interface Overtaken {
   groups: readonly number[];
   /** How many versions their oldest tokens are behind. */

@@ -3,10 +3,7 @@ import { countOf } from './state.js';
 
 /** How far groups and steps may be apart: at which step a group is due, and how many groups there may be. */
 
-/**
- * V of the next step: the requested version, or, until it is requested, the one that follows if the policy moves as the
- * request says.
- */
+/** V of the next step: as requested, else the one that follows if the policy moves as the request says. */
 export function versionOfNextStep(
   { version, served, last_version }: Pick<PacingState, 'version' | 'served' | 'last_version'>,
   { versions_per_step }: Pick<PacingSettings, 'versions_per_step'>,
@@ -24,7 +21,6 @@ export const stepsLeft = (
     ? -Infinity
     : Math.floor((born + settings.max_lag - version) / settings.versions_per_step);
 
-/** How many groups to admit now. */
 export function roomForAdmission(state: PacingState, settings: PacingSettings): number {
   const { groups_per_step, num_repeats, max_in_flight } = settings;
   if (isStarved(state, settings)) return 0;

@@ -1,16 +1,12 @@
 import { hash32 } from '../hash32.js';
 
-/** Which sample a stream's group plays. */
 export interface StreamPlace {
   sample_row: number;
   /** Counted from 0: how often all samples were played before. */
   epoch: number;
 }
 
-/**
- * The sample of a group, from its number alone: each epoch has its own order, and no state is needed. `samples`: how
- * many there are.
- */
+/** From its number alone: each epoch has its own order, and no state is needed. */
 export function placeOfGroup(
   group: number,
   { samples, shuffle, seed }: { samples: number; shuffle: boolean; seed: number },
@@ -25,10 +21,7 @@ const ROUNDS = 6;
 /** Minimum of both halves: a network over fewer numbers has too few permutations. */
 const LEAST_BITS = 3;
 
-/**
- * Where a number below `size` goes in a permutation chosen by the key: a Feistel network over an even power of two,
- * repeated until the result is below `size`.
- */
+/** A permutation by the key: a Feistel network over a power of two, repeated until the result is below `size`. */
 function permuted(at: number, { size, key }: { size: number; key: readonly number[] }): number {
   const bits = Math.max(LEAST_BITS, Math.ceil(Math.log2(size) / 2));
   const half = 2 ** bits;

@@ -4,12 +4,8 @@ import { sumOf } from '../failures.js';
 import type { PolicyView } from '../policy.js';
 import { isServing } from '../policy.js';
 
-/**
- * The state that decides a stream's admissions and steps, and its transitions. Plain JSON, because the next run
- * receives it.
- */
+/** What decides admissions and steps, and its transitions. Plain JSON: the next run receives it. */
 
-/** Of the request, and how many samples there are. */
 export type PacingSettings = Pick<
   StreamRequest,
   | 'groups_per_step'
@@ -31,10 +27,7 @@ export interface OpenGroup {
   in_flight: number;
 }
 
-/**
- * How a group leaves without being delivered: all its rewards are the same, no token of it trains, it would be too old,
- * it has too few valid members.
- */
+/** Undelivered: all rewards are the same, no token trains, it would be too old, too few members are valid. */
 export const OUTS = ['filtered', 'untrained', 'dropped', 'failed'] as const;
 export type Out = (typeof OUTS)[number];
 
@@ -102,10 +95,7 @@ export function lowestServed({ version, replicas }: PolicyView): number | null {
   return known.length < versions.length ? null : Math.min(...known);
 }
 
-/**
- * Applies the served version: from the record and its replicas, or without a policy workflow (null) the last version
- * given. An unknown version changes nothing.
- */
+/** From the record, or without a policy workflow (null) as last given. An unknown version changes nothing. */
 export function servedOf(
   { served }: Pick<PacingState, 'served'>,
   { policy, given }: { policy: PolicyView | null; given: number | null },
@@ -187,7 +177,6 @@ export function withFailures(
 const isOpen = ({ groups }: PacingState, group: number): boolean =>
   groups.some((one) => one.group === group);
 
-/** The next step is a fact. */
 export const withStep = (
   state: PacingState,
   { version, groups }: { version: number; groups: readonly number[] },
