@@ -42,6 +42,7 @@ describe('the server’s clock', () => {
   const serverAfter = (looks: number, behind_ms: number) => {
     const state = { polled: '', by: '', ended: 0 };
     let signal: AbortSignal | null = null;
+    let at = 0;
     return {
       state,
       withAbortSignal: <T>(given: AbortSignal, call: () => Promise<T>): Promise<T> => {
@@ -50,6 +51,7 @@ describe('the server’s clock', () => {
       },
       workflowService: {
         pollWorkflowTaskQueue: (poll: { taskQueue: { name: string }; identity: string }) => {
+          at = hostMs() - behind_ms;
           Object.assign(state, { polled: poll.taskQueue.name, by: poll.identity });
           return new Promise<never>((_, reject) => {
             signal?.addEventListener('abort', () => {
@@ -60,7 +62,6 @@ describe('the server’s clock', () => {
         },
         describeTaskQueue: ({ taskQueue }: { taskQueue: { name: string } }) => {
           assert.equal(taskQueue.name, state.polled);
-          const at = hostMs() - behind_ms;
           const lastAccessTime = {
             seconds: String(Math.floor(at / 1000)),
             nanos: (at % 1000) * 1e6,
