@@ -43,6 +43,8 @@ const headOf = (title: string): string =>
     '<meta charset="utf-8">',
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     '<meta name="referrer" content="no-referrer">',
+    // Before the page's own colours are there, and where none come.
+    '<meta name="color-scheme" content="light dark">',
     // Else a browser asks for one.
     '<link rel="icon" href="data:,">',
     `<title>${escaped(title)}</title>`,

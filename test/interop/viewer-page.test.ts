@@ -228,6 +228,20 @@ describe('the page in a browser', { skip }, () => {
     await page.close();
   });
 
+  test('what is worth a look leads to its rollouts, and they to the length that a limit left', async () => {
+    const { page, go } = await open();
+    await go('#/made-1');
+    await page.locator('.oddities a', { hasText: 'has exactly 512 characters' }).click();
+    await page.waitForFunction("document.querySelector('.where').value !== ''");
+    await page.waitForFunction(
+      "document.querySelector('#rollouts').getBoundingClientRect().top < innerHeight / 2",
+    );
+    await page.locator('.rollouts tbody a').first().click();
+    const environment = page.locator('.observation .message h3').first();
+    assert.match(await environment.innerText(), /\d+ tokens, \d+ characters/);
+    await page.close();
+  });
+
   test('a search shows where its words stand, and leads to the turn', async () => {
     const { page, go } = await open();
     await go('#/made-1?q=NOT%20solved');

@@ -14,6 +14,8 @@ const TOP = 8;
 /** More groups than a chart has columns for, and rollouts than it has lines for, are thinned out evenly. */
 const MOST_GROUPS = 260;
 const MOST_RAN = 60;
+/** A bar of a single value. */
+const WIDEST = 28;
 
 interface Shown {
   run: string;
@@ -58,6 +60,22 @@ export function Charts({
   );
 }
 
+/** Words below an axis. */
+interface Mark {
+  text: string;
+  at: number;
+  anchor?: 'start' | 'end';
+}
+
+/** The ends of what an axis shows; where they are the same, it is in the middle. */
+export const endMarks = ([low = '', high = '']: readonly string[]): Mark[] =>
+  low === high
+    ? [{ text: low, at: (LEFT + WIDTH) / 2 }]
+    : [
+        { text: low, at: LEFT, anchor: 'start' },
+        { text: high, at: WIDTH - 2, anchor: 'end' },
+      ];
+
 /** Axes with the ends of what they show. */
 export function Frame({
   title,
@@ -68,7 +86,7 @@ export function Frame({
 }: {
   title: string;
   summary: string;
-  x: [string, string];
+  x: readonly Mark[];
   y: [string, string];
   children: ComponentChildren;
 }): JSX.Element {
@@ -79,18 +97,19 @@ export function Frame({
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label={`${title}: ${summary}`}>
         <path class="axis" d={`M${LEFT} ${TOP}V${BOTTOM}H${WIDTH}`} />
-        <text x={LEFT - 4} y={BOTTOM} text-anchor="end">
+        <text x={LEFT - 4} y={y[0] === y[1] ? (TOP + BOTTOM) / 2 + 3 : BOTTOM} text-anchor="end">
           {y[0]}
         </text>
-        <text x={LEFT - 4} y={TOP + 8} text-anchor="end">
-          {y[1]}
-        </text>
-        <text x={LEFT} y={BOTTOM + 13}>
-          {x[0]}
-        </text>
-        <text x={WIDTH - 2} y={BOTTOM + 13} text-anchor="end">
-          {x[1]}
-        </text>
+        {y[0] !== y[1] && (
+          <text x={LEFT - 4} y={TOP + 8} text-anchor="end">
+            {y[1]}
+          </text>
+        )}
+        {x.map(({ text, at, anchor = 'middle' }) => (
+          <text key={at} x={at} y={BOTTOM + 13} text-anchor={anchor}>
+            {text}
+          </text>
+        ))}
         {children}
       </svg>
     </figure>
@@ -134,11 +153,13 @@ function Histogram({
   if (first === undefined || last === undefined) return null;
   const most = bins.reduce((a, { count }) => Math.max(a, count), 0);
   const step = (WIDTH - LEFT) / bins.length;
+  const isFew = first.from === first.to;
+  const wide = Math.max(0.5, Math.min(step - 1, isFew ? WIDEST : step));
   return (
     <Frame
       title={title}
       summary={`mean ${decimal(meanOf(values))} of ${plural(values.length, 'rollout')}`}
-      x={endsOf(values).map(tick) as [string, string]}
+      x={isFew ? valueMarks(bins) : endMarks(endsOf(values).map(tick))}
       y={['0', whole(most)]}
     >
       {bins.map((bin, index) => {
@@ -163,9 +184,9 @@ function Histogram({
               </rect>
               <rect
                 class="bar"
-                x={LEFT + index * step + 0.5}
+                x={LEFT + (index + 0.5) * step - wide / 2}
                 y={BOTTOM - height}
-                width={Math.max(0.5, step - 1)}
+                width={wide}
                 height={height}
               >
                 <title>{label}</title>
@@ -177,6 +198,13 @@ function Histogram({
     </Frame>
   );
 }
+
+/** Below bars of single values, which are no scale. */
+const valueMarks = (bins: readonly Bin[]): Mark[] =>
+  bins.map(({ from }, index) => ({
+    text: tick(from),
+    at: LEFT + ((index + 0.5) * (WIDTH - LEFT)) / bins.length,
+  }));
 
 const rangeOf = ({ from, to }: Bin): string =>
   from === to ? decimal(from) : `${decimal(from)} to ${decimal(to)}`;
@@ -208,7 +236,7 @@ function Scatter({ rows }: Shown): JSX.Element | null {
     <Frame
       title="Reward over characters"
       summary="of all answers"
-      x={ends.x.map(whole) as [string, string]}
+      x={endMarks(ends.x.map(whole))}
       y={ends.y.map(tick) as [string, string]}
     >
       {[...dots.values()].map((dot) => (
@@ -243,7 +271,7 @@ function Groups({ run, rows, options }: Shown): JSX.Element | null {
     <Frame
       title="Rewards of groups"
       summary={`${plural(groups.length, 'group')}${some.length < groups.length ? `, ${whole(some.length)} of them drawn` : ''}: a line from worst to best, a dot at the mean`}
-      x={['lowest mean', 'highest mean']}
+      x={endMarks(['lowest mean', 'highest mean'])}
       y={ends.y.map(tick) as [string, string]}
     >
       {some.map(({ row, rewards, mean }, index) => {
@@ -306,7 +334,7 @@ function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
     <Frame
       title="When rollouts ran"
       summary={`${whole(some.length)} of ${plural(ran.length, 'rollout')}, each from its start to its end${there.map((fate) => says[fate]).join('')}`}
-      x={['0 s', seconds(ends.x[1] - ends.x[0])]}
+      x={endMarks(['0 s', seconds(ends.x[1] - ends.x[0])])}
       y={['last', 'first']}
     >
       {there.map((fate) => (

@@ -22,6 +22,14 @@ export function go(address: Partial<Address>): void {
   location.hash = hrefOf(address);
 }
 
+/** Behind a link: once the page has what the link names, the element is seen. */
+export function seeBehindLink(id: string): void {
+  const see = (): void => {
+    requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView());
+  };
+  addEventListener('hashchange', see, { once: true });
+}
+
 /** Keeps the address of what is looked at, such as a token, and draws nothing again. */
 export function note(address: Partial<Address>): void {
   history.replaceState(null, '', hrefOf(address));

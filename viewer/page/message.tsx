@@ -10,7 +10,15 @@ export function MessageView({ message, isRaw }: { message: Message; isRaw: boole
     <article class={`message ${roleClass(role)}`}>
       <h3>
         <Shown text={role} />
-        {token_count !== null && <span class="quiet"> {plural(token_count, 'token')}</span>}
+        <span class="quiet">
+          {' '}
+          {[
+            token_count !== null && plural(token_count, 'token'),
+            plural(charactersOf(parts), 'character'),
+          ]
+            .filter((size) => size !== false)
+            .join(', ')}
+        </span>
         {tool_call_id !== undefined && (
           <span class="quiet">
             {' '}
@@ -27,6 +35,10 @@ export function MessageView({ message, isRaw }: { message: Message; isRaw: boole
     </article>
   );
 }
+
+/** A limit that cuts texts counts characters. */
+const charactersOf = (parts: readonly Part[]): number =>
+  parts.reduce((sum, part) => sum + (part.kind === 'text' ? part.text.length : 0), 0);
 
 const roleClass = (role: string): string =>
   ['system', 'user', 'assistant', 'tool'].includes(role) ? role : 'other';

@@ -8,6 +8,7 @@ import { Fields } from './fields.js';
 import { odditiesOf } from './oddities.js';
 import { Steps } from './steps.js';
 import { hrefOf } from './address.js';
+import { seeBehindLink } from './hooks.js';
 import { breakdown, sumOf } from './sums.js';
 import { Shown } from './text.js';
 import { decimal, percent, plural, seconds, time, whole } from './words.js';
@@ -97,7 +98,12 @@ function Oddities({
             {where === null ? (
               <Shown text={text} />
             ) : (
-              <a href={hrefOf({ run, options: { ...options, where } })}>
+              <a
+                href={hrefOf({ run, options: { ...options, where } })}
+                onClick={() => {
+                  seeBehindLink('rollouts');
+                }}
+              >
                 <Shown text={text} />
               </a>
             )}

@@ -71,10 +71,11 @@ function Run({
   );
 }
 
-function CompareRun({ source, run }: { source: Source; run: string }): JSX.Element {
+function CompareRun({ source, run }: { source: Source; run: string }): JSX.Element | null {
   const runs = useLoaded('runs', () => source.runs());
   const others = runs.state === 'there' ? runs.value.map(({ id }) => id) : [];
-  return <CompareWith address={{ run }} choices={others.filter((id) => id !== run)} />;
+  const choices = others.filter((id) => id !== run);
+  return choices.length === 0 ? null : <CompareWith address={{ run }} choices={choices} />;
 }
 
 /** How far it is: what stands below speaks of so many rollouts. */

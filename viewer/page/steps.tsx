@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import type { StepEntry } from '../documents.js';
 import { hrefOf } from './address.js';
-import { Frame, scales } from './charts.js';
+import { endMarks, Frame, scales } from './charts.js';
 import { withCondition } from './rows.js';
 import { decimal, plural, tick } from './words.js';
 
@@ -28,7 +28,7 @@ export function Steps({
     <Frame
       title="Reward over steps"
       summary={`${plural(points.length, 'step')}, last ${decimal(last.reward)}`}
-      x={[`step ${first.step}`, `step ${last.step}`]}
+      x={endMarks([`step ${first.step}`, `step ${last.step}`])}
       y={ends.y.map(tick) as [string, string]}
     >
       <polyline

@@ -94,6 +94,9 @@ export const partSums = (rows: readonly Row[]): PartSum[] =>
 /** Names in the order in which people look for them: 2 before 10. */
 export const byName = new Intl.Collator('en', { numeric: true }).compare;
 
+/** As many as can stand side by side with their names. */
+const FEW_VALUES = 8;
+
 export interface Bin {
   from: number;
   /** Exclusive. */
@@ -101,12 +104,12 @@ export interface Bin {
   count: number;
 }
 
-/** Values that are few have a bin each, whose ends are the value; others have bins of a round width. */
+/** Values that are few have a bin each, whose ends are the value; others are a scale, with bins of a round width. */
 export function histogram(values: readonly number[], most = 20): Bin[] {
   const distinct = [...new Set(values)].sort((a, b) => a - b);
   const [low, high] = [distinct[0], distinct.at(-1)];
   if (low === undefined || high === undefined) return [];
-  const isFew = distinct.length <= most;
+  const isFew = distinct.length <= FEW_VALUES;
   const width = roundAbove((high - low) / most);
   // Half a digit more, so that 0.29 is in the bin that begins with it.
   const binOf = (value: number): number => (isFew ? value : Math.floor(value / width + 1e-9));

@@ -155,7 +155,8 @@ function wordsOf(one: Happening): string {
     case 'attempt':
       return `attempt ${one.attempt} of ${one.activity}${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
-      return `${one.type} in turn ${one.turn}${one.replica === null ? '' : ` on ${one.replica}`}: ${one.message}`;
+      // Most messages begin with it.
+      return `${one.type} in turn ${one.turn}${one.replica === null || one.message.startsWith(one.replica) ? '' : ` on ${one.replica}`}: ${one.message}`;
     case 'over':
       return `life ${one.life} was over`;
     case 'end':

@@ -185,9 +185,7 @@ export function ObservationView({
         {answer !== null && (
           <span class="part">
             took as the answer:{' '}
-            <code>
-              <Shown text={answer.slice(0, 500)} />
-            </code>
+            <code>{answer === '' ? '∅' : <Shown text={answer.slice(0, 500)} />}</code>
           </span>
         )}
         {terminated && <span class="flag">■ terminated</span>}

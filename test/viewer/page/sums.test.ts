@@ -68,6 +68,13 @@ describe('sums of rollouts', () => {
       { from: 0, to: 0, count: 1 },
       { from: 1, to: 1, count: 2 },
     ]);
+    assert.deepEqual(
+      histogram([2, 30, 31, 33, 40, 41, 60, 64, 90])
+        .map(({ from, count }) => [from, count])
+        .at(-1),
+      [90, 1],
+      'nine values are a scale',
+    );
     assert.deepEqual(histogram([]), []);
   });
 
