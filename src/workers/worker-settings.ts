@@ -5,7 +5,7 @@ import { Duration } from '../model/durations.js';
 import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
 
-export const Role = z.enum(['workflow', 'generation', 'environment', 'gateway']);
+const Role = z.enum(['workflow', 'generation', 'environment', 'gateway']);
 export type Role = z.infer<typeof Role>;
 
 /** What the process itself takes; with less, nothing is left for its work (memory.ts). */

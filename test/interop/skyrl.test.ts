@@ -120,7 +120,7 @@ suite('a real SkyRL', {
       let [truncated, turns, worth] = [0, 0, 0];
       for (const { step, furthest, sequences } of steps) {
         assert.ok(furthest < 1e-4, `step ${step}: a logprob is ${furthest} away from the engine's`);
-        const rows = rowsOf(bed.bed.store_root, step, sequences);
+        const rows = rowsOf({ store: bed.bed.store_root, step, sequences });
         assert.equal(sequences.length, PROMPTS * REPEATS);
         assert.deepEqual(sequences.map(comparedOf), rows.map(sequenceOf).map(comparedOf));
         const versions = new Set(
@@ -170,7 +170,15 @@ const ENVIRONMENT = {
 };
 
 /** In the order of the sequences: those of a prompt are one after the other. */
-function rowsOf(store: string, step: number, sequences: readonly Sequence[]): Row[] {
+function rowsOf({
+  store,
+  step,
+  sequences,
+}: {
+  store: string;
+  step: number;
+  sequences: readonly Sequence[];
+}): Row[] {
   return sequences.map(({ uid }, at) => {
     const batch = directoryOf(store, `${RUN}:${step}.0:${uid}-${at % REPEATS}`);
     const [line] = readFileSync(path.join(batch, 'rollouts.jsonl'), 'utf8').split('\n');
