@@ -183,6 +183,7 @@ export async function tryToWrite(
       free: file_system.bavail * file_system.bsize,
       inodes: inodesOf(file_system),
       closed: closed ?? (await closedAbove(directory, readers)),
+      missing: made ?? null,
     };
   } finally {
     if (made !== undefined) await removeEmpty(directory, made);
@@ -196,6 +197,8 @@ export interface Tried {
   inodes: number;
   /** What keeps the readers from reading there: `the umask`, or a directory. null: nothing. */
   closed: string | null;
+  /** The first directory of the path that was not there: a disk that is not mounted, or a typing error. null: all were. */
+  missing: string | null;
 }
 
 /** Some file systems have as many as there is room for, and count none. */

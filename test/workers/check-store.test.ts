@@ -53,10 +53,10 @@ describe('the folder of a store', () => {
     return finding;
   };
 
-  test('can be written if a file in it can: nothing of the attempt is left, no folder either', async (t) => {
+  test('can be written if a file in it can, and what is missing is named: nothing of the attempt is left, no folder either', async (t) => {
     const folder = await temporaryFolder(t);
     const { what } = await checkFolder(t, path.join(folder, 'not', 'there'));
-    assert.match(what, /^can be written/);
+    assert.equal(what, `can be written; a worker makes ${path.join(folder, 'not')}`);
     assert.deepEqual(await readdir(folder), []);
   });
 
@@ -113,6 +113,7 @@ describe('the folder of a store', () => {
     const root = path.join(folder, 'store');
     const before = process.umask(0o077);
     t.after(() => process.umask(before));
+    const made = `can be written; a worker makes ${root}`;
     const hidden = await checkFolder(t, { root, readers: 'everyone' });
     assert.equal(hidden.state, 'limited');
     assert.equal(
@@ -123,10 +124,10 @@ describe('the folder of a store', () => {
     const of_group = await checkFolder(t, { root, readers: 'group' });
     assert.match(of_group.what, /the umask keeps the group from reading \(readers: group\)$/);
     assert.match(of_group.remedy ?? '', /^start workers with umask 027 /);
-    assert.equal((await checkFolder(t, root)).what, 'can be written');
+    assert.equal((await checkFolder(t, root)).what, made);
 
     process.umask(0o022);
-    assert.equal((await checkFolder(t, { root, readers: 'everyone' })).what, 'can be written');
+    assert.equal((await checkFolder(t, { root, readers: 'everyone' })).what, made);
     await chmod(folder, 0o750);
     const below = await checkFolder(t, { root, readers: 'everyone' });
     assert.match(

@@ -106,8 +106,13 @@ async function checkFolder(config: Config): Promise<Finding[]> {
   return await judge(part, {
     ask: async () => {
       const readers = outputsReaders(config);
-      const problems = folderProblems(await tryToWrite(root, { readers }), { readers, setting });
-      return problems.length > 0 ? problems : [ok('can be written')];
+      const tried = await tryToWrite(root, { readers });
+      const problems = folderProblems(tried, { readers, setting });
+      if (problems.length > 0) return problems;
+      const { missing } = tried;
+      return [
+        ok(missing === null ? 'can be written' : `can be written; a worker makes ${missing}`),
+      ];
     },
     remedy: (what) =>
       what.includes('ENOSPC') || what.includes('EDQUOT')
