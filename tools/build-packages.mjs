@@ -77,8 +77,6 @@ const { values } = parseArgs({ options: { all: { type: 'boolean' } } });
 const platforms = values.all ? PLATFORM_NAMES : [`${process.platform}-${process.arch}`];
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out);
-// Types that a module environment imports; a build has none.
-run('npx', ['tsc', '-p', 'tsconfig.types.json'], root);
 await inScratch(wheel);
 await inScratch(async (work) => {
   const app = npmPackage(work);

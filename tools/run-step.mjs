@@ -7,7 +7,7 @@ const INTERRUPTED = 'interrupted; the next start does what is missing';
 /**
  * Runs a program quietly. If it fails, the error says what was tried, the end of its output and what the user can do.
  * `what` is printed at the beginning, and a line every half minute,
- * and at the end how long it took. After Ctrl-C it waits for the program: npm removes
+ * and how long it took. After Ctrl-C it waits for the program: npm removes
  * what it has unpacked, and the next set-up must not begin before that.
  */
 export async function runStep({ what, command, args, cwd, env, advice, say }) {
@@ -21,7 +21,7 @@ export async function runStep({ what, command, args, cwd, env, advice, say }) {
   clearInterval(timer);
   if (isInterrupted) throw Object.assign(new Error(INTERRUPTED), { exitCode: 130 });
   if (problem === null) {
-    if (seconds() > 0) say(`  … done in ${seconds()} s`);
+    if (seconds() > 0) say(`${what.split(',')[0]} took ${seconds()} s`);
     return;
   }
   const shown = [command === process.execPath ? 'node' : command, ...args].join(' ');

@@ -28,6 +28,7 @@ const say = (line) => console.log(`set-up: ${line}`);
 const PACKAGES_STAMP = at('node_modules', '.setup-stamp');
 const BUILD_STAMP = at('dist', '.setup-stamp');
 const SCRATCH = at('.rollouts');
+const TSC = path.join('node_modules', 'typescript', 'bin', 'tsc');
 
 async function main(options) {
   checkNode();
@@ -128,19 +129,27 @@ async function build() {
   const step = { command: process.execPath, cwd: root, env: process.env, say };
   say('compiling …');
   await compile({ root, files: programFiles(root, PROGRAMS), outdir: folder });
-  await runStep({
-    ...step,
-    what: 'bundling the workflows, a few seconds',
-    args: [path.join(folder, 'src', 'workers', 'build-bundle.js')],
-    advice:
-      'Workflow code may import only @temporalio/workflow and its own files: see what was added under src/workflows.',
-  });
-  await runStep({
-    ...step,
-    what: "bundling the viewer's page",
-    args: [at('tools', 'build-page.mjs'), path.join(folder, 'viewer')],
-    advice: '`npx tsc -p viewer/page` shows what is wrong with its sources.',
-  });
+  await Promise.all([
+    runStep({
+      ...step,
+      what: 'bundling the workflows, a few seconds',
+      args: [path.join(folder, 'src', 'workers', 'build-bundle.js')],
+      advice:
+        'Workflow code may import only @temporalio/workflow and its own files: see what was added under src/workflows.',
+    }),
+    runStep({
+      ...step,
+      what: "bundling the viewer's page",
+      args: [at('tools', 'build-page.mjs'), path.join(folder, 'viewer')],
+      advice: '`npx tsc -p viewer/page` shows what is wrong with its sources.',
+    }),
+    runStep({
+      ...step,
+      what: 'types of environments',
+      args: [at(TSC), '-p', 'tsconfig.types.json', '--outDir', folder],
+      advice: '`npm run typecheck` shows what is wrong in the sources.',
+    }),
+  ]);
   if (!existsSync(path.join(folder, 'src', 'workflow-bundle.js'))) {
     throw new Error(
       'build-bundle.js wrote no workflow-bundle.js beside its own folder; src/workers/build-bundle.ts has to.',
