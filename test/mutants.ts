@@ -25,8 +25,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'one turn more than max_rollout_turns',
     file: 'src/model/turn/stop-rules.ts',
-    find: 'turns.length >= settings.max_rollout_turns)',
-    replace: 'turns.length > settings.max_rollout_turns)',
+    find: 'observations.length >= settings.max_rollout_turns)',
+    replace: 'observations.length > settings.max_rollout_turns)',
     tests: ['model/stop-rules'],
   },
   {
@@ -60,8 +60,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'only the last turn is rewarded',
     file: 'src/model/journal/reward-sum.ts',
-    find: 'sums.total_reward = plus(sums.total_reward, step);',
-    replace: 'sums.total_reward = step;',
+    find: 'total_reward: plus(before.total_reward, step)',
+    replace: 'total_reward: step',
     tests: ['model/trajectory-turns'],
   },
   {
@@ -74,8 +74,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the last generation of a turn wins',
     file: 'src/model/journal/open-answers.ts',
-    find: 'if (answer.line !== null || line.token_count !== answer.token_ids.length) return;',
-    replace: 'if (line.token_count !== answer.token_ids.length) return;',
+    find: 'call?.answer === null && call.sampled.generation === null ? call.sampled',
+    replace: 'call?.answer === null ? call.sampled',
     tests: ['model/trajectory-tokens'],
   },
   {
@@ -210,9 +210,9 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'an id leads out of the store',
-    file: 'src/trajectories/places.ts',
-    find: 'const { batch_id, row, repeat } = checkedRollout(ref);',
-    replace: 'const { batch_id, row, repeat } = ref;',
+    file: 'src/trajectories/store.ts',
+    find: 'operation(checkedRollout(ref))',
+    replace: 'operation(ref)',
     tests: ['trajectories/places'],
   },
   {
@@ -225,14 +225,14 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a claim goes on with a torn line',
     file: 'src/trajectories/files/journal.ts',
-    find: 'journal.append(`\\n${textOf(claimOf(by), writer)}`);',
-    replace: 'journal.append(textOf(claimOf(by), writer));',
+    find: 'journal.append(`\\n${text}`);',
+    replace: 'journal.append(text);',
     tests: ['trajectories/journal-file'],
   },
   {
     name: 'a writer of a table does not hear of a claim',
     file: 'src/trajectories/postgres/journal.ts',
-    find: 'if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);',
+    find: 'if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(`the journal of ${id}`);',
     replace: '',
     tests: ['trajectories/journal.test'],
   },
@@ -287,24 +287,24 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a replica is paused before its record says so',
-    file: 'src/activities/policy/update-replica.ts',
-    find: 'const begun = await orReleased(',
-    replace: `await control.pause({ mode: order.mode, cache: 'keep' }, { within_ms: 1000, signal });
-      const begun = await orReleased(`,
-    tests: ['activities/update-replica'],
+    file: 'src/activities/policy/bring-replica.ts',
+    find: 'const noted = { paused_until, failures: 0, is_half: false, ...own };',
+    replace: `const noted = { paused_until, failures: 0, is_half: false, ...own };
+  await control.pause({ mode: 'keep', cache: 'keep' }, { within_ms: 1000, signal });`,
+    tests: ['activities/bring-replica'],
   },
   {
     name: 'a replica is current although its probe differs',
-    file: 'src/activities/policy/update-replica.ts',
-    find: 'if (worst !== null) throw refused(worst);',
-    replace: '',
-    tests: ['activities/update-replica'],
+    file: 'src/activities/policy/engine.ts',
+    find: 'if (differences.every((difference) => difference <= tolerance)) return;',
+    replace: 'if (differences.length >= 0) return;',
+    tests: ['activities/bring-replica'],
   },
   {
     name: 'a failed member is replaced when all others have begun',
     file: 'src/workflows/children/refill.ts',
-    find: 'next: () => replacement() ?? original(),',
-    replace: 'next: () => original() ?? replacement(),',
+    find: 'const member = replacement() ?? original();',
+    replace: 'const member = original() ?? replacement();',
     tests: ['workflows/refill'],
   },
 ];
