@@ -115,7 +115,9 @@ describe('examples that need a stack', { skip }, () => {
       ),
     );
     assert.match(said, /64 of 64 rollouts completed/);
-    assert.match(said, /^\d+-\d +[\d.]+ .*terminated/m);
+    // The command that it names reads it.
+    const [, read] = /To read them:\n {2}(.*)/.exec(said) ?? [];
+    assert.match(await shell(read ?? ''), /^\d+-\d +[\d.]+ .*terminated/m);
   });
 
   test('python-environments: a reward is tried', async () => {
