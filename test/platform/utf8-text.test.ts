@@ -49,9 +49,9 @@ async function collect<T>(from: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-async function eventsIn(body: Readable): Promise<Buffer[]> {
-  const events: Buffer[] = [];
-  await readEvents(body, { ...BOUNDS, take: (event) => events.push(event) });
+async function eventsIn(body: Readable): Promise<string[]> {
+  const events: string[] = [];
+  await readEvents(body, { ...BOUNDS, take: (data) => events.push(data) });
   return events;
 }
 
@@ -129,11 +129,11 @@ describe('text of others', () => {
         bytes.subarray(at * size, (at + 1) * size),
       );
       const events = await eventsIn(Readable.from(chunks));
-      assert.deepEqual(events.map(String), ['data: {"text":"é😀"}\n\n', 'data: x\n\n']);
+      assert.deepEqual(events, ['{"text":"é😀"}', 'x']);
     }
     const wrong = Readable.from([Buffer.from('data: '), Buffer.from([0xe9]), Buffer.from('\n\n')]);
     await assert.rejects(eventsIn(wrong), {
-      message: 'answered with an event that is no text: expected UTF-8, got 0xe9 at byte 6',
+      message: 'answered with an event that is no text: expected UTF-8, got 0xe9 at byte 0',
     });
   });
 });

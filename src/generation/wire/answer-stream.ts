@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { StreamBounds } from '../../platform/http/event-stream.js';
-import { dataOf, readEvents } from '../../platform/http/event-stream.js';
+import { readEvents } from '../../platform/http/event-stream.js';
 import type { Passage } from '../../platform/http/skipped.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { ErrorEvent, isErrorEvent } from './wire-faults.js';
@@ -43,9 +43,7 @@ export function readAnswer(
   return readEvents(body, {
     ...bounds,
     without: UNASKED,
-    take: (event) => {
-      const data = dataOf(event);
-      if (data === null || data.startsWith('[DONE]')) return;
+    take: (data) => {
       const parsed: unknown = JSON.parse(data);
       if (isErrorEvent(parsed)) throw new ErrorEvent(parsed);
       take(parsed);

@@ -16,14 +16,15 @@ export interface StreamBounds {
 const LF = 0x0a;
 const CR = 0x0d;
 const COLON = 0x3a;
+const SPACE = 0x20;
 const DATA = Buffer.from('data');
-const DATA_LINE = /^data(?:: ?(.*))?$/s;
-const DONE = /^data: ?\[DONE\]/;
+const DONE = '[DONE]';
 const NEW_LINE = Buffer.from('\n');
 
 /** Overhead of holding one line or part of a line: an event of many short lines is not cheap. */
 const BYTES_OF_LINE = 128;
 
+/** A smaller event has no room for too many lists and objects. */
 const SMALL_BYTES = 2 ** 19;
 
 /** A server closes the answer after `[DONE]`. This limits the wait for one that does not. */
@@ -31,16 +32,16 @@ const END_PATIENCE_MS = 1000;
 const MOST_BEHIND_DONE = 64 * 1024;
 
 export interface EventReading extends StreamBounds {
-  /** Takes an event: its lines without comments, ended by a blank line. It may throw, which ends the reading. */
-  take: (event: Buffer) => void;
+  /** Takes the data of an event, the values of its `data` lines. It may throw, which ends the reading. */
+  take: (data: string) => void;
   /** Nobody reads them: they count towards no limit. */
   without?: readonly Passage[];
 }
 
 /**
- * Reads the events of a body, each as soon as its blank line has come. Comments and events without data are dropped.
- * Nothing waits per event: a stream of tokens has very many. Cost grows with the bytes and not with their square. It
- * resolves when the body ends, or soon after `[DONE]`. Text after the last blank line is no event.
+ * Reads the events of a body, each as soon as its blank line has come. Nothing waits per event: a stream of
+ * tokens has very many. Cost grows with the bytes and not with their square. It resolves when the body ends, or soon
+ * after an event that begins with `[DONE]`, which is not handed over. Text after the last blank line is no event.
  */
 export async function readEvents(
   body: Readable,
@@ -61,10 +62,12 @@ export async function readEvents(
       return;
     }
     if (bytes > max_bytes) throw tooLarge(`a stream of more than ${max_bytes} bytes`);
-    for (const event of reader.read(chunk)) {
-      checkEvent(event);
-      take(event);
-      if (!DONE.test(event.toString('latin1', 0, 16))) continue;
+    for (const bytes of reader.read(chunk)) {
+      const data = textOf(bytes);
+      if (!data.startsWith(DONE)) {
+        take(data);
+        continue;
+      }
       rest = 0;
       timer = setTimeout(() => body.destroy(), END_PATIENCE_MS);
       return;
@@ -96,32 +99,20 @@ const flow = (body: Readable, take: (chunk: Buffer) => void): Promise<void> =>
     });
   });
 
-function checkEvent(event: Buffer): void {
-  const problem = event.length > SMALL_BYTES ? shapeProblem(event.toString('latin1')) : null;
+function textOf(data: Buffer): string {
+  const problem = data.length > SMALL_BYTES ? shapeProblem(data.toString('latin1')) : null;
   if (problem !== null) throw tooLarge(`an event whose shape is refused: ${problem}`);
-  const wrong = utf8Problem(event);
-  if (wrong !== null)
-    throw new HttpFailure(`answered with an event that is no text: ${wrong}`, {
-      kind: 'unreadable',
-    });
-}
-
-/** The data of an event, the values of its `data` lines; null: it has none. */
-export function dataOf(event: Buffer): string | null {
-  const lines = event
-    .toString()
-    .split('\n')
-    .map((line) => DATA_LINE.exec(line));
-  const found = lines.filter((line) => line !== null).map(([, value = '']) => value);
-  return found.length === 0 ? null : found.join('\n');
+  const wrong = utf8Problem(data);
+  if (wrong === null) return data.toString();
+  throw new HttpFailure(`answered with an event that is no text: ${wrong}`, { kind: 'unreadable' });
 }
 
 const tooLarge = (what: string): HttpFailure =>
   new HttpFailure(`answered with ${what}`, { kind: 'too_large' });
 
 function createEventReader(max_event_bytes: number) {
-  /** The event in progress: its lines without comments, and the pieces of the last line. */
-  let lines: Buffer[] = [];
+  /** The event in progress: the values of its `data` lines, and the pieces of the last line. */
+  let values: Buffer[] = [];
   let pieces: Buffer[] = [];
   let bytes = 0;
   let isAfterCr = false;
@@ -133,16 +124,19 @@ function createEventReader(max_event_bytes: number) {
     isFirst = false;
     pieces = [];
     if (line.length > 0) {
-      if (line[0] !== COLON) lines.push(line, NEW_LINE);
+      const value = dataIn(line);
+      if (value !== null) values.push(value);
       return null;
     }
-    const event = lines.some((each) => each.subarray(0, DATA.length).equals(DATA)) ? lines : [];
-    lines = [];
+    const [first, ...others] = values;
+    values = [];
     bytes = 0;
-    return event.length === 0 ? null : Buffer.concat([...event, NEW_LINE]);
+    if (first === undefined || others.length === 0) return first ?? null;
+    return Buffer.concat([first, ...others.flatMap((value) => [NEW_LINE, value])]);
   };
 
   return {
+    /** The data of each event that ends in this chunk. */
     read: function* (chunk: Buffer): Generator<Buffer> {
       let at = isAfterCr && chunk[0] === LF ? 1 : 0;
       isAfterCr = false;
@@ -169,4 +163,12 @@ function createEventReader(max_event_bytes: number) {
       }
     },
   };
+}
+
+/** The value of a `data` line; null: it is another one. */
+function dataIn(line: Buffer): Buffer | null {
+  const { length } = DATA;
+  if (!line.subarray(0, length).equals(DATA)) return null;
+  if (line.length > length && line[length] !== COLON) return null;
+  return line.subarray(length + (line[length + 1] === SPACE ? 2 : 1));
 }
