@@ -3,9 +3,8 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
 import { jsonIn } from '../../platform/json/object.js';
-import { textsOf } from '../../platform/lines.js';
+import { linesOf } from '../../platform/lines.js';
 import { lastLines } from '../../platform/process/run-command.js';
-import { LATE, within } from '../../platform/waits/abort.js';
 import { createOutput } from '../../sandbox/output.js';
 import type { GraderCommand } from './grader-install.js';
 
@@ -64,17 +63,16 @@ export function startGraderProcess(
   child.stderr?.on('data', stderr);
   // The way the process ended explains what it could no longer read.
   child.stdin?.on('error', () => undefined);
-  const chunks: AsyncIterable<Buffer> = child.stdout ?? Readable.from([]);
-  const lines = textsOf({ name: 'its answers', chunks }, { most_bytes: MAX_LINE_BYTES });
   let over: string | null = null;
+  let waiting: { resolve: (line: string) => void; reject: (why: Error) => void } | null = null;
   let last_id = 0;
-  const whyOver = (): string | null => over;
 
   /** The first call gives the reason. */
   const end = (why: string): void => {
     if (over !== null) return;
     over = why;
     terminate(child);
+    waiting?.reject(new Error(why));
   };
   const ended = new Promise<void>((resolve) => {
     child.on('error', (error) => {
@@ -90,19 +88,32 @@ export function startGraderProcess(
   });
   const nextLine = async (ms: number, late: string): Promise<string> => {
     if (over !== null) throw new Error(over);
-    const read = await within(ms, lines.next()).catch((error: unknown): typeof LATE => {
-      end(`answered with a line that is no answer: ${describeError(error)}`);
-      return LATE;
+    const timer = setTimeout(end, ms, `${late} ${ms / 1000} s`);
+    return await new Promise<string>((resolve, reject) => {
+      waiting = { resolve, reject };
+    }).finally(() => {
+      clearTimeout(timer);
+      waiting = null;
     });
-    if (read === LATE) end(`${late} ${ms / 1000} s`);
-    else if (read.done) await ended;
-    else if (whyOver() === null) return read.value;
-    throw new Error(whyOver() ?? '');
   };
+  /** Reads on between the checks: an unread pipe never closes, and what comes then ends the process at once. */
+  const hear = async (): Promise<void> => {
+    const chunks: AsyncIterable<Buffer> = child.stdout ?? Readable.from([]);
+    const lines = linesOf({ name: 'its answers', chunks }, { most_bytes: MAX_LINE_BYTES });
+    for await (const line of lines) {
+      if (!line.ended) continue;
+      if (waiting === null) end(`answered ${shown(line.text)} to no check`);
+      else waiting.resolve(line.text);
+      waiting = null;
+    }
+  };
+  hear().catch((error: unknown) => {
+    end(`answered with a line that is no answer: ${describeError(error)}`);
+  });
   const ready = nextLine(start_timeout_ms, 'was not ready after').then((line) => {
     if (Ready.safeParse(jsonIn(line)).success) return;
     end(`began with ${shown(line)}`);
-    throw new Error(whyOver() ?? '');
+    throw new Error(over ?? '');
   });
   // Waiting callers see the rejection; without a caller it must not crash the process.
   ready.catch(() => undefined);
@@ -113,9 +124,9 @@ export function startGraderProcess(
     check: async (pair) => {
       const id = ++last_id;
       try {
+        const line = nextLine(deadline_ms, 'gave no answer within');
         child.stdin?.write(`${JSON.stringify({ id, ...pair })}\n`);
-        const line = await nextLine(deadline_ms, 'gave no answer within');
-        const outcome = outcomeOf(line, id);
+        const outcome = outcomeOf(await line, id);
         if ('failed' in outcome) end(outcome.failed);
         return outcome;
       } catch (error) {

@@ -114,6 +114,16 @@ describe('the grader pool', () => {
     assert.equal(extracted_answer, String(pids()[1]));
   });
 
+  test('ends a process that says something between two checks, and the next check has a fresh one', async (t) => {
+    const { check, pids, pool } = stand(t);
+    await check('twice-later');
+    while (pids().some(isRunning)) await sleep(10);
+    const { extracted_answer } = await check('twice-later');
+    assert.equal(extracted_answer, String(pids()[1]));
+    await pool.close();
+    assert.deepEqual(pids().map(isRunning), [false, false]);
+  });
+
   test('lets a hanging check hold up others by no more than its deadline, even when it is repeated', async (t) => {
     const { check } = stand(t, { deadline_ms: 3000 });
     await check('good');

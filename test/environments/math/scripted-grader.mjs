@@ -40,6 +40,10 @@ createInterface({ input: process.stdin }).on('line', (line) => {
       say(good);
       say(good);
     },
+    'twice-later': () => {
+      say(good);
+      setTimeout(() => say(good), 50);
+    },
     'bad-score': () => say({ ...good, score: 'NaN' }),
     huge: () => process.stdout.write('x'.repeat(3 * 2 ** 20)),
     fault: () => say({ id, fault: 'timeout', message: 'comparing took more than 5 s', last: true }),
