@@ -4,7 +4,7 @@
  * before. `--help` among the arguments prints how the program is used, and installs and compiles nothing.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LAB, compile, programFiles } from './compile.mjs';
@@ -33,14 +33,10 @@ async function runAll() {
     const code = await run(step, ['inherit', 2, 2]);
     if (code !== 0) return code;
   }
-  if (made !== undefined) await compileLab();
+  // In place: another program may be running from it.
+  if (made !== undefined)
+    await compile({ root, files: programFiles(root, LAB), outdir: at('.lab') });
   return await run([program, ...args], 'inherit');
-}
-
-async function compileLab() {
-  const outdir = at('.lab');
-  rmSync(outdir, { recursive: true, force: true });
-  await compile({ root, files: programFiles(root, LAB), outdir });
 }
 
 /** Its exit code; a terminal sends Ctrl-C to the program, too. */

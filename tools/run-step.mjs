@@ -5,10 +5,9 @@ const PROGRESS_EVERY_MS = 30_000;
 const INTERRUPTED = 'interrupted; the next start does what is missing';
 
 /**
- * Runs a program quietly. If it fails, the error says what was tried, the end of its output and what the user can do.
- * `what` is printed at the beginning, and a line every half minute,
- * and how long it took. After Ctrl-C it waits for the program: npm removes
- * what it has unpacked, and the next set-up must not begin before that.
+ * Runs a program quietly. `what` is printed at the beginning, then a line every half minute, and how long it took. If it
+ * fails, the error says what was tried, the end of its output and what the user can do. After Ctrl-C it waits for the
+ * program: npm removes what it has unpacked, and the next set-up must not begin before that.
  */
 export async function runStep({ what, command, args, cwd, env, advice, say }) {
   say(`${what} …`);

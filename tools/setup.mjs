@@ -129,7 +129,7 @@ async function build() {
   const step = { command: process.execPath, cwd: root, env: process.env, say };
   say('compiling …');
   await compile({ root, files: programFiles(root, PROGRAMS), outdir: folder });
-  await Promise.all([
+  const ended = await Promise.allSettled([
     runStep({
       ...step,
       what: 'bundling the workflows, a few seconds',
@@ -150,6 +150,8 @@ async function build() {
       advice: '`npm run typecheck` shows what is wrong in the sources.',
     }),
   ]);
+  const failed = ended.find(({ status }) => status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
   if (!existsSync(path.join(folder, 'src', 'workflow-bundle.js'))) {
     throw new Error(
       'build-bundle.js wrote no workflow-bundle.js beside its own folder; src/workers/build-bundle.ts has to.',

@@ -13,8 +13,9 @@ import type { Stack } from '../bed/stack.js';
 import { startPuzzles, startWith, workerConfig } from './puzzles.js';
 
 /**
- * `node tools/after-setup.mjs .lab/lab/bench/heartbeats.js [activities] [rounds]`: what heartbeats cost while so many activities run on one worker and nothing else happens. Timeouts take turns in one run;
- * with the longest one hardly any beat falls into a window, so it shows what running activities cost without them.
+ * `node tools/after-setup.mjs .lab/lab/bench/heartbeats.js [activities] [rounds]`: what heartbeats cost while so many
+ * activities run on one worker and nothing else happens. Timeouts take turns in one run; with the longest one hardly any
+ * beat falls into a window, so it shows what running activities cost without them.
  */
 const TIMEOUTS_S = [10, 60, 600] as const;
 type Timeout = (typeof TIMEOUTS_S)[number];

@@ -159,7 +159,7 @@ function Histogram({
     <Frame
       title={title}
       summary={`mean ${decimal(meanOf(values))} of ${plural(values.length, 'rollout')}`}
-      x={isFew ? valueMarks(bins) : endMarks(endsOf(values).map(tick))}
+      x={isFew ? valueMarks(bins) : endMarks([first.from, last.to].map(tick))}
       y={['0', whole(most)]}
     >
       {bins.map((bin, index) => {

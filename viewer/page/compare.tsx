@@ -165,13 +165,13 @@ const COLUMNS: readonly TableColumn<Pair>[] = [
     label: 'Ended, first',
     width: 8,
     isText: true,
-    cell: ({ a }) => a && <Ended {...a} />,
+    cell: ({ a }) => (a ? <Ended {...a} /> : '–'),
   },
   {
     name: 'ended_b',
     label: 'second',
     width: 8,
     isText: true,
-    cell: ({ b }) => b && <Ended {...b} />,
+    cell: ({ b }) => (b ? <Ended {...b} /> : '–'),
   },
 ];

@@ -22,13 +22,16 @@ export function go(address: Partial<Address>): void {
   location.hash = hrefOf(address);
 }
 
-/** Behind a link: once the page has what the link names, the element is seen. */
-export function seeBehindLink(id: string): void {
-  const see = (): void => {
-    requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView());
+/** Goes where a link leads, and once the page has it, the element is seen. With ctrl the link opens a tab as ever. */
+export const goAndSee =
+  (address: Partial<Address>, id: string) =>
+  (event: MouseEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    go(address);
+    // The page draws first.
+    setTimeout(() => document.getElementById(id)?.scrollIntoView());
   };
-  addEventListener('hashchange', see, { once: true });
-}
 
 /** Keeps the address of what is looked at, such as a token, and draws nothing again. */
 export function note(address: Partial<Address>): void {

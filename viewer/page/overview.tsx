@@ -8,7 +8,7 @@ import { Fields } from './fields.js';
 import { odditiesOf } from './oddities.js';
 import { Steps } from './steps.js';
 import { hrefOf } from './address.js';
-import { seeBehindLink } from './hooks.js';
+import { goAndSee } from './hooks.js';
 import { breakdown, sumOf } from './sums.js';
 import { Shown } from './text.js';
 import { decimal, percent, plural, seconds, time, whole } from './words.js';
@@ -93,22 +93,20 @@ function Oddities({
     <div class="oddities">
       <h2>Worth a look</h2>
       <ul>
-        {oddities.map(({ text, where }) => (
-          <li key={text}>
-            {where === null ? (
-              <Shown text={text} />
-            ) : (
-              <a
-                href={hrefOf({ run, options: { ...options, where } })}
-                onClick={() => {
-                  seeBehindLink('rollouts');
-                }}
-              >
+        {oddities.map(({ text, where }) => {
+          const there = where === null ? null : { run, options: { ...options, where } };
+          return (
+            <li key={text}>
+              {there === null ? (
                 <Shown text={text} />
-              </a>
-            )}
-          </li>
-        ))}
+              ) : (
+                <a href={hrefOf(there)} onClick={goAndSee(there, 'rollouts')}>
+                  <Shown text={text} />
+                </a>
+              )}
+            </li>
+          );
+        })}
       </ul>
     </div>
   );

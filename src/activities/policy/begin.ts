@@ -210,7 +210,7 @@ async function askEngine(
   const hasNone = backend === 'none';
   if (hasNone && begin.code === 'ours')
     throw refused(
-      `${url} was started without a transfer of weights (${remedyOf(control, 'sent')}), which code: "trainer" does not need`,
+      `${url} was started without a transfer of weights (${remedyOf(control, 'sent')}); code: "trainer" needs none`,
     );
   checkCache(url, { cache: begin.cache, cache_dtype });
   // Nothing that computes reaches an engine with other weights than the record's.

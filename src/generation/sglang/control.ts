@@ -31,9 +31,9 @@ export const REMEDIES: Remedies = {
   no_control: 'its --admin-api-key in control.api_key_env',
   flags: {
     routes: 'a newer version',
-    adapters: '--enable-lora',
+    adapters: '--enable-lora, in a version that has its routes',
     places: '--enable-lora, --max-loaded-loras',
-    sent: 'by its own code alone',
+    sent: 'only with code: "trainer"',
     sleep: '--enable-memory-saver, for level 1 also --enable-weights-cpu-backup',
     images: 'kind vllm',
   },
