@@ -1,8 +1,8 @@
 /**
  * Prepares a fresh clone, and finishes quickly if nothing is missing: packages as in package-lock.json, `dist` from the
- * sources, the maths grader. With `--test` also the Temporal CLI and the packages of the example trainer; with `--test`
- * or `--learning` those of the example that learns. Plain JavaScript without dependencies, because it runs before they
- * exist.
+ * sources. With `--start` it fetches the Temporal CLI while it builds. With `--test` it has the CLI in any case, the maths
+ * grader, and the packages of the example trainer and of the example that learns. Plain JavaScript without
+ * dependencies, because it runs before they exist.
  */
 import {
   chmodSync,
@@ -36,16 +36,14 @@ async function main(options) {
     await withLock({ file: path.join(SCRATCH, 'setup.lock'), say }, async () => {
       // Again: the previous holder of the lock may have done it.
       if (!packagesAreThere()) await installPackages();
-      if (!buildIsThere()) await build();
+      if (!buildIsThere()) await build(options);
     });
   }
-  if (options.includes('--test')) {
-    await ensurePackages('src/environments/math/grader-install.js', 'graderInstall');
-    await ensureTemporalCli();
-    await ensurePackages('dev/trainer-example.js', 'trainerInstall');
-  }
-  if (options.includes('--test'))
-    await ensurePackages('lab/demos/learning/example.js', 'learningInstall');
+  if (!options.includes('--test')) return;
+  await ensurePackages('src/environments/math/grader-install.js', 'graderInstall');
+  await ensureTemporalCli();
+  await ensurePackages('dev/trainer-example.js', 'trainerInstall');
+  await ensurePackages('lab/demos/learning/example.js', 'learningInstall');
 }
 
 function checkNode() {
@@ -120,7 +118,7 @@ const buildIsThere = () => readStamp(BUILD_STAMP) === sourceHash();
  * Built in a separate folder, which becomes `dist` when it is complete: a crash leaves no half build and no stale
  * files.
  */
-async function build() {
+async function build(options) {
   const hash = sourceHash();
   const folder = path.join(SCRATCH, 'build');
   const old = path.join(SCRATCH, 'build-before');
@@ -130,6 +128,8 @@ async function build() {
   say('compiling …');
   await compile({ root, files: programFiles(root, PROGRAMS), outdir: folder });
   const ended = await Promise.allSettled([
+    // Where it fails, what needs it says so.
+    options.includes('--start') && temporalCli(folder).catch(() => undefined),
     runStep({
       ...step,
       what: 'bundling the workflows, a few seconds',
@@ -166,15 +166,14 @@ async function build() {
 
 /** Some tests run a real Temporal server; wait for the CLI here instead of in the first of them. */
 async function ensureTemporalCli() {
-  const { findTemporalCli } = await import(
-    pathToFileURL(at('dist', 'tools', 'temporal-cli', 'find.js')).href
-  );
-  const {
-    path: file,
-    version,
-    source,
-  } = await findTemporalCli({ env: process.env, projectRoot: root, say });
+  const { path: file, version, source } = await temporalCli(at('dist'));
   say(`Temporal CLI ${version} (${source}): ${file}`);
+}
+
+async function temporalCli(built) {
+  const file = path.join(built, 'tools', 'temporal-cli', 'find.js');
+  const { findTemporalCli } = await import(pathToFileURL(file).href);
+  return await findTemporalCli({ env: process.env, projectRoot: root, say });
 }
 
 /** Tests use the Python packages of the grader, of `durable_rollouts` and of the example that learns. */
