@@ -69,16 +69,17 @@ export function folded(
 
 /**
  * Its logprobs are in the shape of completions, where ids are names. With `return_token_ids` the first chunk has the
- * prompt's ids, with those of its pictures. Nothing is checked here: later checks report what is wrong.
+ * prompt's ids, with those of its pictures. Nothing is checked here: later checks report what is wrong. `tops`: the
+ * likeliest ids were asked for; it sends the sampled one among them in any case.
  */
-export function asCompletionChunk(chunk: unknown): unknown {
+export function asCompletionChunk(chunk: unknown, { tops }: { tops: boolean }): unknown {
   const { choices, prompt_token_ids, ...rest } = Object(chunk) as Record<string, unknown>;
   if (!Array.isArray(choices) || choices.length !== 1) return chunk;
   const choice = {
     ...(choices[0] as object),
     ...(prompt_token_ids != null && { prompt_token_ids }),
     text: '',
-    logprobs: logprobsIn(memberOf(choices[0], 'logprobs')),
+    logprobs: logprobsIn(memberOf(choices[0], 'logprobs'), { tops }),
   };
   return { ...rest, choices: [choice] };
 }
@@ -86,7 +87,7 @@ export function asCompletionChunk(chunk: unknown): unknown {
 const memberOf = (value: unknown, name: string): unknown =>
   (Object(value) as Record<string, unknown>)[name];
 
-function logprobsIn(logprobs: unknown): unknown {
+function logprobsIn(logprobs: unknown, { tops }: { tops: boolean }): unknown {
   const content = memberOf(logprobs, 'content');
   if (!Array.isArray(content)) return logprobs;
   const topsOf = (tops: unknown): unknown =>
@@ -98,6 +99,6 @@ function logprobsIn(logprobs: unknown): unknown {
     );
   return {
     token_logprobs: content.map((one) => memberOf(one, 'logprob')),
-    top_logprobs: content.map((one) => topsOf(memberOf(one, 'top_logprobs'))),
+    ...(tops && { top_logprobs: content.map((one) => topsOf(memberOf(one, 'top_logprobs'))) }),
   };
 }

@@ -103,7 +103,7 @@ function createWire({
     const read = await opened(request, { path, body: generateBody(request, placeholder), signal });
     return (take) =>
       read((event) => {
-        take(asCompletionChunk(event));
+        take(asCompletionChunk(event, { tops: request.top_logprobs > 0 }));
       });
   };
   let generates = wire === 'generate';
