@@ -46,6 +46,13 @@ def check_sampling(generation: Mapping[str, Any], temperature: float, *, where: 
             )
 
 
+def check_unsaid(generation: Mapping[str, Any], own: Mapping[str, str], *, trainer: str, where: str) -> None:
+    """Raises ``ValueError`` for what the trainer's own settings say, too. own: their names"""
+    for name in own:
+        if name in generation:
+            raise ValueError(f"{where}{name}: expected none: {trainer}'s own setting says it ({own[name]})")
+
+
 def check_rows(rows: Iterable[Row], temperature: float) -> None:
     """What only the rows say. Raises ``ValueError``, naming the rollout, for raw logprobs beside another temperature than 1,
     and for an agent that asked for a structure.

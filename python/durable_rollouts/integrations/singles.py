@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, List, Mapping, Sequence
+from collections import Counter
+from typing import Any, Dict, List, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +12,20 @@ from ..loop import run as _run
 from ..results import Row
 from ..sync import Client
 from ..trajectories import Trajectory
+
+
+class Places:
+    """Names of what a training asks for. It may ask several times in a step, and in the same order when it is started again."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._asked: Counter[str] = Counter()
+
+    def next(self, step: int, *, kind: str = "") -> str:
+        """The start of its rollouts' ids. kind: "" for those that train."""
+        place = f"{self._run}:{kind}{step}"
+        self._asked[place] += 1
+        return f"{place}.{self._asked[place] - 1}"
 
 
 async def play(client: Client, samples: Sequence[Any], ids: Sequence[str], settings: Mapping[str, Any]) -> List[Row]:
@@ -39,6 +54,11 @@ def check_completion(one: Trajectory, trainer: str) -> None:
         raise ValueError(f"{one.rollout_id}: loss_multiplier: expected 0 or 1, since {trainer} has no weights, got {one.loss_multiplier:g}")
     if len(one.completion_ids) == 0:
         raise ValueError(f"{one.rollout_id}: expected a completion, got none: {trainer} takes no empty one (max_prompt_tokens leaves it room)")
+    check_logprobs(one)
+
+
+def check_logprobs(one: Trajectory) -> None:
+    """Raises ``ValueError``, naming the rollout, for one that was sampled without them."""
     if np.isnan(one.completion_logprobs).any():
         raise ValueError(f"{one.rollout_id}: expected a logprob of each sampled token, got none (include_logprobs)")
 
@@ -46,3 +66,8 @@ def check_completion(one: Trajectory, trainer: str) -> None:
 def mask_of(one: Trajectory) -> Any:
     """What trains. With ``loss_multiplier`` 0: nothing."""
     return one.completion_mask.astype(np.int64) * int(one.loss_multiplier)
+
+
+def truth_of(spec: Any) -> Dict[str, Any]:
+    """What environments read of a column such as verl's ``reward_model``."""
+    return {"ground_truth": spec["ground_truth"]} if isinstance(spec, Mapping) and "ground_truth" in spec else {}

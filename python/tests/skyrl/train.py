@@ -11,10 +11,10 @@ import json
 import os
 from pathlib import Path
 
-import ray
 import torch
 from durable_rollouts.integrations.skyrl.experiment import DurableExp, config_of
 from on_cpu import PolicyWorker
+from ray_node import begin_ray
 from skyrl.train.dataset import PromptDataset
 
 TEMPERATURE = 0.9
@@ -113,19 +113,6 @@ def config(args):
     return config_of([f"{name}={value}" for name, value in given.items()])
 
 
-def begin_ray(tries=5):
-    """With a GPU that Ray only counts. Ray gives its own node half a minute to start."""
-    while True:
-        try:
-            ray.init(num_cpus=4, num_gpus=1, object_store_memory=200_000_000, include_dashboard=False)
-            return
-        except Exception as error:
-            tries -= 1
-            if tries == 0 or "timed out during startup" not in str(error):
-                raise
-            ray.shutdown()
-
-
 def main():
     parser = argparse.ArgumentParser()
     for name in ("folder", "model", "data"):
@@ -135,7 +122,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     cfg = config(args)
-    begin_ray()
+    # With a GPU that Ray only counts.
+    begin_ray(num_cpus=4, num_gpus=1)
     # Not in a process of Ray's, so that the replaced parts are SkyRL's here.
     Exp(cfg).run()
     print("trained", flush=True)

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-import test_sequences
 import two_turns
 from durable_rollouts import to_arrays
+from test_sequences import branched
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "recipes"))
 
@@ -22,31 +22,12 @@ import for_slime  # noqa: E402
 
 
 def row(**change):
-    ended = {"stop_reason": "terminated", "terminated": True, "truncated": False}
-    sample = {"task_name": "t", "idx": 0, "extra_env_info": {}}
-    versions = [{"start": 0, "end": 3, "version": "17"}]
-    return two_turns.row(**{**ended, **sample, "policy_versions": versions, **change})
+    return two_turns.ended(**{"policy_versions": VERSIONS, **change})
 
 
-TRUNCATED = {"truncated": True, "stop_reason": "truncated"}
-MASKED = {"loss_multiplier": 0, "train_mask": []}
-ROWS = [
-    row(),
-    row(rollout_id="b/0-1", repeat=1, **TRUNCATED, train_mask=[{"start": 2, "end": 4}]),
-    row(rollout_id="b/0-2", repeat=2, **TRUNCATED, **MASKED),
-    row(rollout_id="b/0-3", repeat=3, train_mask=[{"start": 3, "end": 4}, {"start": 5, "end": 6}]),
-]
-UNSAID = row()
-"""Sampled without logprobs."""
-for message in UNSAID["message_log"]:
-    if message.pop("generation_logprobs", None) is not None:
-        message["sampled"] = True
-
-
-def branched(number=0, reward=1.0):
-    """Of an agent: a main sequence and two more that train."""
-    ended = {"stop_reason": "terminated", "terminated": True, "truncated": False}
-    return test_sequences.row(number, reward, **ended, task_name="t", idx=0, extra_env_info={})
+VERSIONS = [{"start": 0, "end": 3, "version": "17"}]
+ROWS = [{**one, "policy_versions": VERSIONS} for one in two_turns.masked()]
+UNSAID = two_turns.unsaid()
 
 
 class Status(enum.Enum):

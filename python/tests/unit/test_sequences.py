@@ -4,6 +4,7 @@ import unittest
 import warnings
 
 import numpy as np
+import two_turns
 from durable_rollouts import to_arrays, trajectories
 
 PROMPT = [1, 2]
@@ -55,6 +56,11 @@ def row(number=0, reward=1.0, **change):
         ],
         **change,
     }
+
+
+def branched(number=0, reward=1.0):
+    """The same of an agent that has ended, with the columns of its sample."""
+    return row(number, reward, **two_turns.ENDED)
 
 
 def plain(**change):

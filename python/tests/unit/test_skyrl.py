@@ -1,14 +1,12 @@
 """The parts of the integration with SkyRL that need no SkyRL: rows, settings, weights. tests/skyrl has the others."""
 
 import asyncio
-import copy
 import unittest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
-import test_sequences
 import two_turns
 from durable_rollouts import to_arrays
 from durable_rollouts.faults import InvalidBatchRequest
@@ -16,18 +14,8 @@ from durable_rollouts.integrations.own import Own
 from durable_rollouts.integrations.skyrl.rows import outputs_of, samples_of
 from durable_rollouts.integrations.skyrl.settings import UNSET, check_settings, settings_of
 from durable_rollouts.integrations.skyrl.weights import Weights
-
-ENDED = {"stop_reason": "terminated", "terminated": True, "truncated": False}
-TRUNCATED = {"truncated": True, "stop_reason": "truncated"}
-
-
-def row(**change):
-    return two_turns.row(**{**ENDED, "task_name": "t", "idx": 0, "extra_env_info": {}, **change})
-
-
-def branched():
-    """Of an agent: a main sequence and two more that train."""
-    return test_sequences.row(0, 1.0, **ENDED, task_name="t", idx=0, extra_env_info={})
+from test_sequences import branched
+from two_turns import ended as row
 
 
 def table(fields):
@@ -69,12 +57,7 @@ def config(**change):
 
 class Rows(unittest.TestCase):
     def test_skyrls_trajectories_have_the_tokens_masks_and_logprobs_of_to_arrays(self):
-        rows = [
-            row(),
-            row(rollout_id="b/0-1", repeat=1, **TRUNCATED, train_mask=[{"start": 2, "end": 4}]),
-            row(rollout_id="b/0-2", repeat=2, **TRUNCATED, loss_multiplier=0, train_mask=[]),
-            row(rollout_id="b/0-3", repeat=3, train_mask=[{"start": 3, "end": 4}, {"start": 5, "end": 6}]),
-        ]
+        rows = two_turns.masked()
         output = outputs_of(rows, ["a", "b", "c", "d"], step_wise=False)
         self.assertNotIn("is_last_step", output)
         self.assertEqual((output["rewards"], output["stop_reasons"]), ([0.5] * 4, ["stop", "length", "length", "stop"]))
@@ -93,13 +76,9 @@ class Rows(unittest.TestCase):
             outputs_of([branched()], ["a"], step_wise=False)
 
     def test_a_row_that_lacks_logprobs_or_a_completion_and_one_with_a_weight_are_refused_by_name(self):
-        unsaid = copy.deepcopy(row())
-        for message in unsaid["message_log"]:
-            if message.pop("generation_logprobs", None) is not None:
-                message["sampled"] = True
         empty = row(message_log=[two_turns.row()["message_log"][0]], train_mask=[], policy_versions=[], assistant_tokens=0)
         for one, why in (
-            (unsaid, "expected a logprob of each sampled token, got none"),
+            (two_turns.unsaid(), "expected a logprob of each sampled token, got none"),
             (empty, "expected a completion, got none: SkyRL takes no empty one"),
             (row(loss_multiplier=0.5), "loss_multiplier: expected 0 or 1, since SkyRL has no weights, got 0.5"),
         ):

@@ -1,4 +1,7 @@
-"""A row that several tests read."""
+"""Rows that several tests read."""
+
+ENDED = {"stop_reason": "terminated", "terminated": True, "truncated": False, "task_name": "t", "idx": 0, "extra_env_info": {}}
+TRUNCATED = {"truncated": True, "stop_reason": "truncated"}
 
 
 def row(**change):
@@ -23,3 +26,27 @@ def row(**change):
         ],
         **change,
     }
+
+
+def ended(**change):
+    """The same of a rollout that has ended, with the columns of its sample."""
+    return row(**{**ENDED, **change})
+
+
+def masked():
+    """Of one group: all of it trains, some of it, nothing, and other parts."""
+    return [
+        ended(),
+        ended(rollout_id="b/0-1", repeat=1, **TRUNCATED, train_mask=[{"start": 2, "end": 4}]),
+        ended(rollout_id="b/0-2", repeat=2, **TRUNCATED, loss_multiplier=0, train_mask=[]),
+        ended(rollout_id="b/0-3", repeat=3, train_mask=[{"start": 3, "end": 4}, {"start": 5, "end": 6}]),
+    ]
+
+
+def unsaid():
+    """Sampled without logprobs."""
+    found = ended()
+    for message in found["message_log"]:
+        if message.pop("generation_logprobs", None) is not None:
+            message["sampled"] = True
+    return found

@@ -16,6 +16,7 @@ import ray
 import torch
 import transfer_queue as tq
 from hydra import compose, initialize_config_module
+from ray_node import begin_ray
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 from verl.checkpoint_engine import CheckpointEngineManager
@@ -197,19 +198,6 @@ def config_of(args):
         return compose("ppo_trainer", overrides=[f"{name}={value}" for name, value in given.items()])
 
 
-def begin_ray(tries=5):
-    """An actor of verl's asks for a CPU; they share those that there are. Ray gives its own node half a minute to start."""
-    while True:
-        try:
-            ray.init(num_cpus=16, object_store_memory=200_000_000, include_dashboard=False)
-            return
-        except Exception as error:
-            tries -= 1
-            if tries == 0 or "timed out during startup" not in str(error):
-                raise
-            ray.shutdown()
-
-
 def main():
     parser = argparse.ArgumentParser()
     for name in ("folder", "model", "data"):
@@ -222,7 +210,8 @@ def main():
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     PPOTrainer._setup = without_gpus(args, Log(args.folder))
-    begin_ray()
+    # An actor of verl's asks for a CPU; they share those that there are.
+    begin_ray(num_cpus=16)
     # Not in a process of its own, so that the replaced parts are verl's here.
     TaskRunnerV1.__ray_metadata__.modified_class().run(config_of(args))
     print("trained", flush=True)

@@ -11,6 +11,7 @@ from prime_rl.transports.rollouts.types import TrainingSample
 from ...results import Row, to_groups
 from ...trajectories import Trajectory, trajectories
 from ..sampling import check_rows
+from ..singles import check_logprobs
 from .settings import Settings
 
 FIELDS = ("token_ids", "mask", "logprobs", "temperatures", "env_name", "rl_weights", "advantages")
@@ -33,8 +34,7 @@ def samples_of(rows: List[Row], temperature: float) -> List[TrainingSample]:
 
 
 def _sample(one: Trajectory, worth: float, task: str, temperature: float) -> TrainingSample:
-    if np.isnan(one.completion_logprobs).any():
-        raise ValueError(f"{one.rollout_id}: expected a logprob of each sampled token, got none (include_logprobs)")
+    check_logprobs(one)
     before, length = len(one.prompt_ids), len(one.prompt_ids) + len(one.completion_ids)
     return TrainingSample(
         token_ids=[*one.prompt_ids.tolist(), *one.completion_ids.tolist()],

@@ -37,11 +37,10 @@ class DurableExp(BasePPOExp):  # type: ignore[misc]
 
     def get_generator(self, cfg: DurableTrainConfig, tokenizer: Any, inference_engine_client: Any) -> DurableGenerator:
         client = Client.connect()
-        self.own = Own(client.policy(), cfg.trainer.run_name, take_over=cfg.durable.take_over)
-        return DurableGenerator(client, cfg, self.own)
+        return DurableGenerator(client, cfg, Own(client.policy(), cfg.trainer.run_name, take_over=cfg.durable.take_over))
 
     def get_trainer(self, **given: Any) -> "DurableTrainer":
-        return DurableTrainer(self.own, **given)
+        return DurableTrainer(**given)
 
 
 class DurableTrainer(RayPPOTrainer):  # type: ignore[misc]
@@ -51,15 +50,11 @@ class DurableTrainer(RayPPOTrainer):  # type: ignore[misc]
     generator: DurableGenerator
     dispatch: Any
 
-    def __init__(self, own: Own, **given: Any) -> None:
-        self._own = own
-        super().__init__(**given)
-
     def build_models(self, *workers: Any) -> None:
         super().build_models(*workers)
         durable, save = self.cfg.durable, partial(self.dispatch.save_hf_model, "policy", tokenizer=self.tokenizer)
         self.dispatch = self.generator.weights = Weights(
-            self.dispatch, save=save, own=self._own, folder=durable.weights or "", options=durable.publish
+            self.dispatch, save=save, own=self.generator.own, folder=durable.weights or "", options=durable.publish
         )
 
     async def train(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import List, Optional
 
 from skyrl.train.generators.base import GeneratorInput, GeneratorInterface, GeneratorOutput
@@ -14,7 +13,7 @@ from ...sync import Client
 from ..own import Own
 from ..replays import say_ended
 from ..sampling import check_rows
-from ..singles import have_ended, play
+from ..singles import Places, have_ended, play
 from .config import DurableTrainConfig
 from .rows import outputs_of, samples_of
 from .settings import settings_of
@@ -25,8 +24,8 @@ class DurableGenerator(GeneratorInterface):  # type: ignore[misc]
     """What ``DurableExp`` gives to SkyRL's trainer."""
 
     def __init__(self, client: Client, cfg: DurableTrainConfig, own: Own) -> None:
-        self._client, self._cfg, self._own = client, cfg, own
-        self._asked: Counter[str] = Counter()
+        self._client, self._cfg, self.own = client, cfg, own
+        self._places = Places(cfg.trainer.run_name)
         self._trains = False
         self.weights: Optional[Weights] = None
 
@@ -43,18 +42,16 @@ class DurableGenerator(GeneratorInterface):  # type: ignore[misc]
         # An evaluation's rows do not train.
         if phase == "train":
             check_rows(rows, self._cfg.trainer.algorithm.temperature)
-            self._own.check(rows)
+            self.own.check(rows)
         output = outputs_of(rows, input_batch["trajectory_ids"], step_wise=self._cfg.generator.step_wise_trajectories)
         metrics = get_rollout_metrics(output["response_ids"], output["rewards"], loss_masks=output["loss_masks"])
         return {**output, "rollout_metrics": metrics}
 
     def _ids(self, batch: GeneratorInput) -> List[str]:
         """Dynamic sampling asks several times in a step, and an evaluation batch by batch."""
-        run, where = self._cfg.trainer.run_name, batch["batch_metadata"]
+        where = batch["batch_metadata"]
         if where.training_phase == "train" and not self._trains:
             self._trains = True
-            say_ended(self._client, run, where.global_step, anew="give trainer.run_name another name")
-        place = f"{run}:{'' if where.training_phase == 'train' else where.training_phase}{where.global_step}"
-        asked = self._asked[place]
-        self._asked[place] += 1
-        return [f"{place}.{asked}:{one.instance_id}-{one.repetition_id}" for one in batch["trajectory_ids"]]
+            say_ended(self._client, self._cfg.trainer.run_name, where.global_step, anew="give trainer.run_name another name")
+        place = self._places.next(where.global_step, kind="" if where.training_phase == "train" else where.training_phase)
+        return [f"{place}:{one.instance_id}-{one.repetition_id}" for one in batch["trajectory_ids"]]

@@ -8,7 +8,7 @@ from ...faults import InvalidBatchRequest
 from ...plain import plain
 from ...results import Row
 from ...trajectories import trajectories
-from ..singles import check_completion, mask_of
+from ..singles import check_completion, mask_of, truth_of
 
 
 def samples_of(batch: Mapping[str, Any]) -> List[Dict[str, Any]]:
@@ -16,16 +16,11 @@ def samples_of(batch: Mapping[str, Any]) -> List[Dict[str, Any]]:
     extras: Sequence[Mapping[str, Any]] = batch["env_extras"] or [{}] * len(batch["prompts"])
     return [
         plain(
-            {"message_log": list(prompt), "task_name": env_class, "extra_env_info": {**extra, **_truth_of(extra)}},
+            {"message_log": list(prompt), "task_name": env_class, "extra_env_info": {**extra, **truth_of(extra.get("reward_spec"))}},
             of=f"prompts.{at}", fault=InvalidBatchRequest,
         )
         for at, (prompt, env_class, extra) in enumerate(zip(batch["prompts"], batch["env_classes"], extras))
     ]
-
-
-def _truth_of(extra: Mapping[str, Any]) -> Dict[str, Any]:
-    spec = extra.get("reward_spec")
-    return {"ground_truth": spec["ground_truth"]} if isinstance(spec, Mapping) and "ground_truth" in spec else {}
 
 
 def outputs_of(rows: List[Row], ids: Sequence[Any], *, step_wise: bool) -> Dict[str, Any]:

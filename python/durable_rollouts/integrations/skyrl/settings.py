@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any, Dict, Iterator, Tuple
 
 from ...starting import check_id
-from ..sampling import check_sampling
+from ..sampling import check_sampling, check_unsaid
 
 SAMPLING = {
     "max_generate_length": "max_new_tokens", "stop": "stop_strings",
@@ -52,9 +52,7 @@ def check_settings(cfg: Any) -> None:
     """Raises ``ValueError``, which names the setting, before anything of SkyRL's is started."""
     for name, expected in _expected(cfg):
         raise ValueError(f"{name}: expected {expected}; got {_at(cfg, name)!r:.80}")
-    for name in cfg.durable.settings.get("generation", {}):
-        if name in OWN:
-            raise ValueError(f"durable.settings.generation.{name}: expected none: SkyRL's own setting says it ({OWN[name]})")
+    check_unsaid(cfg.durable.settings.get("generation", {}), OWN, trainer="SkyRL", where="durable.settings.generation.")
     check_sampling(settings_of(cfg, "train")["generation"], cfg.trainer.algorithm.temperature, where="generator.sampling_params.")
     check_id(f"{cfg.trainer.run_name}:eval1000000.1000:1000000-1000")
 

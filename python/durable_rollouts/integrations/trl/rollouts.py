@@ -7,7 +7,6 @@ rollout is made of the step and of its place among all ranks, so a trainer that 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence
 
 from typing_extensions import Unpack
@@ -22,7 +21,7 @@ from ...starting import check_id
 from ...sync import Client
 from ..replays import say_ended
 from ..sampling import check_sampling
-from ..singles import have_ended, play
+from ..singles import Places, have_ended, play
 from .ranks import of_all_ranks, of_earlier_ranks
 from .rows import check, columns_of
 
@@ -108,8 +107,7 @@ class Rollouts:
         self._settings = settings
         self.weights: Optional[Weights] = None
         self.was_asked = False
-        self._asked: Counter[str] = Counter()
-        self._step = -1
+        self._places = Places(run)
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> Dict[str, List[Any]]:
         """What TRL expects of a ``rollout_func``, and ``rollout_reward``, ``rollout_id`` for reward functions. Raises a
@@ -123,7 +121,7 @@ class Rollouts:
         rows = _run(play(self._client, [self._samples.of(prompt) for prompt in prompts], ids, self._settings))
         check(rows, temperature=trainer.args.temperature, own=self.weights)
         if trainer.model.training and trainer.state.is_world_process_zero:
-            self._on_rows(rows, self._step)
+            self._on_rows(rows, trainer.state.global_step)
         return columns_of(rows)
 
     def say_replays(self, step: int) -> None:
@@ -132,12 +130,7 @@ class Rollouts:
 
     def _ids(self, prompts: Sequence[Any], trainer: Any) -> List[str]:
         """The ids of this rank's rollouts."""
-        if trainer.state.global_step != self._step:
-            self._step = trainer.state.global_step
-            self._asked.clear()
-        kind = "" if trainer.model.training else "eval"
-        place = f"{self.run}:{kind}{self._step}.{self._asked[kind]}"
-        self._asked[kind] += 1
+        place = self._places.next(trainer.state.global_step, kind="" if trainer.model.training else "eval")
         hashes = [hash_of(prompt) for prompt in prompts]
         before = of_earlier_ranks(hashes, trainer.accelerator)
         ids: List[str] = []

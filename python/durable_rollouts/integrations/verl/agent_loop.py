@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
@@ -15,7 +15,8 @@ from ...plain import compact, plain
 from ...results import Row
 from ...trajectories import Trajectory, trajectories
 from ..own import Labels
-from ..sampling import check_rows, check_sampling
+from ..sampling import check_rows, check_sampling, check_unsaid
+from ..singles import truth_of
 from .numbers import MARK, SAMPLING, steps_of
 
 _connecting: List["asyncio.Future[Client]"] = []
@@ -36,10 +37,9 @@ class DurableAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self._task_name = task_name
         self._labels = Labels(self.config.trainer.experiment_name)
         self._settings: Dict[str, Any] = OmegaConf.to_container(OmegaConf.create(settings or {}))
-        for name in (*SAMPLING, "include_logprobs"):
-            if name in self._settings.get("generation", {}):
-                raise ValueError(f"settings.generation.{name}: expected none: verl's own setting says it (actor_rollout_ref.rollout)")
-        check_sampling(self._settings.get("generation", {}), 1, where="settings.generation.")
+        generation, where = self._settings.get("generation", {}), "settings.generation."
+        check_unsaid(generation, dict.fromkeys((*SAMPLING, "include_logprobs"), "actor_rollout_ref.rollout"), trainer="verl", where=where)
+        check_sampling(generation, 1, where=where)
 
     async def run(self, sampling_params: Dict[str, Any], **row: Any) -> List[AgentLoopOutput]:
         """Raises a rollout's failure by name: a failure is no reward."""
@@ -85,8 +85,7 @@ async def _client() -> Client:
 
 def sample_of(row: Dict[str, Any]) -> Any:
     """A row of verl's data set as a sample. Its environment gets ``extra_info``, and ``ground_truth`` of ``reward_model``."""
-    truth: Optional[Dict[str, Any]] = row.get("reward_model")
-    given = {**(row.get("extra_info") or {}), **({"ground_truth": truth["ground_truth"]} if truth and "ground_truth" in truth else {})}
+    given = {**(row.get("extra_info") or {}), **truth_of(row.get("reward_model"))}
     return plain({"message_log": list(row["raw_prompt"]), "extra_env_info": given}, of="row", fault=InvalidBatchRequest)
 
 
