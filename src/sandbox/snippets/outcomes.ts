@@ -28,8 +28,7 @@ export type Outcome = z.infer<typeof Outcome>;
 
 export const Outcomes = listOf(Outcome).refine(({ length }) => length > 0, 'expected at least one');
 
-export const Excess = z.enum(['timeout', 'cpu', 'memory', 'processes', 'disk', 'ended']);
-export type Excess = z.infer<typeof Excess>;
+export type Excess = 'timeout' | 'cpu' | 'memory' | 'processes' | 'disk' | 'ended';
 
 /** The outcomes of a turn's blocks, up to the first that failed, or why there are none. */
 export type Ran = { outcomes: Outcome[] } | { killed: Excess };
@@ -49,7 +48,7 @@ export interface RunRequest {
 
 export interface Sandbox {
   /** How it confines code, by name. Throws `EnvironmentUnavailable` if it cannot run code. */
-  level(signal: AbortSignal): Promise<string>;
+  level(): Promise<string>;
   run(request: RunRequest): Promise<Ran>;
   close(): Promise<void>;
 }
