@@ -1,6 +1,6 @@
 import { commonMs } from '../platform/waits/common-clock.js';
 import type { Attempts } from '../model/faults.js';
-import { Fault, faultWith, isDenial, isStoreFault, judged } from '../model/faults.js';
+import { Fault, isDenial, isStoreFault, judged } from '../model/faults.js';
 import type { Names } from '../model/journal/standing.js';
 import { faultBefore, waitedFor } from '../model/journal/standing.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
@@ -53,7 +53,7 @@ export async function recordFault(
     waited,
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
-  return judged(faultWith(fault, { waited }), {
+  return judged(fault.with({ waited }), {
     of_turn: trajectory.call_faults.get(turn) ?? {},
     ...(allowed && { attempts: allowed }),
   });

@@ -83,6 +83,7 @@ export interface FaultFacts {
   trace?: string;
 }
 
+/** The call that failed, how often, and since when: times in seconds since 1970. */
 export interface Waited {
   call: string;
   tries: number;
@@ -120,13 +121,11 @@ export class Fault extends Error {
     this.trace = trace === undefined ? null : messageOf(trace);
   }
 
+  /** The same fault with some facts added or replaced. */
   with(facts: Partial<FaultFacts>): Fault {
     return new Fault({ ...this.#given, cause: this, ...facts });
   }
 }
-
-/** The same fault with some facts added or replaced. */
-export const faultWith = (fault: Fault, facts: Partial<FaultFacts>): Fault => fault.with(facts);
 
 export const isStoreFault = (error: unknown): boolean =>
   error instanceof Fault && error.type === 'StoreFault';
@@ -188,23 +187,23 @@ export function judged(
   }: Past,
 ): Fault {
   if (denied_s !== undefined) return judgedDenial(fault, denied_s);
-  if (fault.type === 'AgentFailed' && lives_left > 0) return faultWith(fault, { retryable: true });
+  if (fault.type === 'AgentFailed' && lives_left > 0) return fault.with({ retryable: true });
   const most: Partial<Record<FaultType, number>> = {
     ProtocolError: is_planned ? MOST_PROTOCOL_ERRORS : 0,
     ...(attempts && { EnvironmentFailed: attempts.environment }),
   };
   const isFinal =
     attempts_left <= 0 || (of_turn[fault.type] ?? 0) >= (most[fault.type] ?? Infinity);
-  return isFinal && fault.retryable ? faultWith(fault, { retryable: false }) : fault;
+  return isFinal && fault.retryable ? fault.with({ retryable: false }) : fault;
 }
 
 function judgedDenial(fault: Fault, denied_s: number): Fault {
   const saw = 'planning saw it work';
   if (denied_s < DENIED_FOR_S) {
     const message = `${fault.message}; ${saw}, so it is asked again for ${DENIED_FOR_S / 60} minutes`;
-    return faultWith(fault, { message, retryable: true });
+    return fault.with({ message, retryable: true });
   }
-  return faultWith(fault, {
+  return fault.with({
     message: `${fault.message}; for ${Math.floor(denied_s)} s, though ${saw}`,
   });
 }

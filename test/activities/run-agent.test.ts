@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/activity';
-import { Fault, faultWith } from '../../src/model/faults.js';
+import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import type { Bench } from '../fakes/activity-bench.js';
@@ -187,7 +187,7 @@ describe('a server that is not there', () => {
 
 describe('a server that takes no run', () => {
   test('is asked again without using up an attempt, when it says', async (t) => {
-    const full = faultWith(unavailable(503), { uncounted: true, retryAfterMs: 7000 });
+    const full = unavailable(503).with({ uncounted: true, retryAfterMs: 7000 });
     const runs = [full, full, full, {}];
     const { agent, run, result, kinds } = await playing(t, { runs, info: { max_attempts: 1 } });
     for (let i = 0; i < 3; i++) {

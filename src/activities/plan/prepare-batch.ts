@@ -4,7 +4,7 @@ import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode, TO_HAVE_PROCESSED } from '../../model/logprobs-mode.js';
 import { refusedKey } from '../../model/refused-key.js';
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
 import { invalidBatchRequest, preview, previews } from '../../model/problems.js';
 import type { Dependencies, GenerationPool, Running } from '../dependencies.js';
 import type { AskedEngines } from './ask-engines.js';
@@ -146,7 +146,7 @@ async function resolveModel({
 function withRemedy(error: unknown, pool: GenerationPool): unknown {
   const remedy = error instanceof Fault ? refusedKey(error.status, pool) : null;
   if (!(error instanceof Fault) || remedy === null) return error;
-  return faultWith(error, { message: `${error.message}; ${remedy}` });
+  return error.with({ message: `${error.message}; ${remedy}` });
 }
 
 /** Logprobs of a distribution other than the sampled one make every importance ratio wrong. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bound, WeightControl } from '../../generation/weight-control.js';
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
 import { isOwnAdapter } from '../../model/policy/adapters.js';
 import { AGREED_IDS, distance } from '../../model/policy/agreement.js';
 import type { CacheRule, PauseMode, Probe } from '../../model/policy/orders.js';
@@ -203,7 +203,7 @@ export const inNamedPhase =
       await run();
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      throw faultWith(error, { message: `${phase}: ${withoutUrl(error.message, replica)}` });
+      throw error.with({ message: `${phase}: ${withoutUrl(error.message, replica)}` });
     }
   };
 

@@ -1,4 +1,4 @@
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/call.js';
@@ -75,7 +75,7 @@ export function createAgents({
       head.forget();
       const silence = head.silence();
       const message = `${error.message}; ${silence ?? ''}`;
-      throw silence === null ? error : faultWith(error, { message });
+      throw silence === null ? error : error.with({ message });
     }
     return url;
   };

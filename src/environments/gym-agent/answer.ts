@@ -4,7 +4,7 @@ import type { Refusal } from '../../model/agent/rewards.js';
 import { componentsOf } from '../../model/agent/rewards.js';
 import type { AgentSample } from '../../model/agent/sample.js';
 import { shapedReward, type ShapingRules } from '../../model/agent/shaping.js';
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
 import { Reward } from '../../model/journal.js';
 import { numberOfBoolean } from '../../model/untrusted.js';
 import { shapeProblem } from '../../platform/json/depth.js';
@@ -58,7 +58,7 @@ export function endOf(text: string, answered: Answered): ProgramEnd {
   const read = readAnswer(text, answered);
   if (Array.isArray(read)) {
     const failure = rejected({ subject, at, problems: read });
-    const end = failedBy(faultWith(failure, { failureClass: 'agent_run_error' }));
+    const end = failedBy(failure.with({ failureClass: 'agent_run_error' }));
     if (!read.every(({ where }) => where === 'reward')) return end;
     // Only the reward is no use: somebody can still score the answer.
     return { ...end, result: { attempt, run_s, text, ...UNSCORED } };

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { AgentSample } from '../../model/agent/sample.js';
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { membersOf, objectText } from '../../platform/json/members.js';
 import type { Allowance, Share } from '../../platform/waits/allowance.js';
@@ -81,7 +81,7 @@ async function ask(
   const sample = AgentSample.parse(task.metadata);
   const attempt = sample.attempt_index + failures;
   const url = await settings.serverOf(sample.agent, signal).catch((error: unknown) => {
-    throw isAway(error) ? faultWith(error, { uncounted: true }) : error;
+    throw isAway(error) ? error.with({ uncounted: true }) : error;
   });
   try {
     const { request, text } = await settings.callsTo(url).send({
@@ -106,7 +106,7 @@ async function ask(
     if (failure.uncounted || signal.aborted) throw failure;
     // A pause before the row's next attempt, unless the server says how long it is.
     const pause = failures > 0 ? LATER_PAUSE_MS : FIRST_PAUSE_MS;
-    return failedBy(faultWith(failure, { retryAfterMs: failure.retryAfterMs ?? pause }));
+    return failedBy(failure.with({ retryAfterMs: failure.retryAfterMs ?? pause }));
   }
 }
 
@@ -141,7 +141,7 @@ function told(fault: Fault, key: string): Fault {
   if (key === '') return fault;
   const without = (text: string): string => text.replaceAll(key, '(key)');
   const { message, trace } = fault;
-  return faultWith(fault, {
+  return fault.with({
     message: without(message),
     ...(trace !== null && { trace: without(trace) }),
     // It has the whole text.
@@ -162,7 +162,7 @@ export function classed(fault: Fault): Fault {
   const isOfTheRun =
     type === 'EnvironmentRejected' || (status !== null && !NOT_OF_THE_RUN.has(status));
   const isPlayed = status === null ? neverSent(fault) === null : !NOT_PLAYED.has(status);
-  return faultWith(fault, {
+  return fault.with({
     // The row's own attempts are its budget.
     ...(type === 'EnvironmentFailed' && { type: 'EnvironmentUnavailable' }),
     failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',

@@ -1,4 +1,4 @@
-import { Fault, faultWith, isUnavailable } from '../../model/faults.js';
+import { Fault, isUnavailable } from '../../model/faults.js';
 import { NO_ENGINE } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
@@ -239,7 +239,7 @@ async function withSecondOpinion<T>(
       const who =
         second === null ? 'it gives this answer twice' : `${first.service.replica} gives it, too`;
       const message = `${again.message}; ${who}, and is healthy`;
-      throw faultWith(again, { type: 'GenerationRejected', message, retryable: false });
+      throw again.with({ type: 'GenerationRejected', message, retryable: false });
     }
   }
 }

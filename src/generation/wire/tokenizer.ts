@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Fault, faultWith } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
 import { TokenIds } from '../../model/untrusted.js';
 import { httpFailureIn } from '../../platform/http/failure.js';
 import { writeJson } from '../../platform/json/kept.js';
@@ -59,7 +59,7 @@ const isTooLong = (error: unknown, body: object): error is Fault =>
 
 const tooLong = (error: Fault): Fault => {
   const message = `${error.message}: the text has more tokens than any prompt`;
-  return faultWith(error, { type: 'PromptTooLong', message, retryable: false });
+  return error.with({ type: 'PromptTooLong', message, retryable: false });
 };
 
 export const renamedBy =
