@@ -15,10 +15,7 @@ interface EnvironmentFactoryOptions {
   report: (message: string, environment: string | null) => void;
 }
 
-export interface EnvironmentFactory {
-  create(name: string): Promise<ExactEnvironment>;
-  close(): Promise<void>;
-}
+export type EnvironmentFactory = ReturnType<typeof createEnvironmentFactory>;
 
 /** Creates the environments of one process. Shared parts (graders, indexes) are created once, when first needed. */
 export function createEnvironmentFactory({
@@ -26,7 +23,7 @@ export function createEnvironmentFactory({
   env,
   answers = createAllowance(0),
   report,
-}: EnvironmentFactoryOptions): EnvironmentFactory {
+}: EnvironmentFactoryOptions) {
   const say = (line: string): void => {
     report(line, null);
   };
@@ -39,7 +36,7 @@ export function createEnvironmentFactory({
   });
   const made: ExactEnvironment[] = [];
   return {
-    create: async (name) => {
+    create: async (name: string): Promise<ExactEnvironment> => {
       const own = settings[name];
       if (own === undefined) throw new Error(`no environment is named ${name}`);
       const environment = await createEnvironment(own, {
@@ -59,7 +56,7 @@ export function createEnvironmentFactory({
       made.push(environment);
       return environment;
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await Promise.all([...made.map((environment) => environment.close?.()), grader.close()]);
     },
   };

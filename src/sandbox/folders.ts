@@ -20,14 +20,6 @@ interface Claim {
   uid: number | null;
 }
 
-export interface Folders {
-  claim(has_own_uid: boolean): Promise<Claim>;
-  /** For a folder that no code uses. Never rejects: one that stays is reported and tried again. */
-  release(folder: string): Promise<void>;
-  /** Removes folders that ended workers left behind. Never rejects. */
-  sweep(): Promise<void>;
-}
-
 interface FoldersOptions extends Program {
   report: (message: string) => void;
   /** A younger folder may not have a guard yet. */
@@ -48,7 +40,9 @@ export const isRoot = (): boolean => process.getuid?.() === 0;
 
 export const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UIDS);
 
-export function createFolders(options: FoldersOptions): Folders {
+export type Folders = ReturnType<typeof createFolders>;
+
+export function createFolders(options: FoldersOptions) {
   const { report, sweep_after_ms = SWEEP_AFTER_MS } = options;
   /** When each may be tried again, and the length of the previous pause. */
   const left = new Map<string, { at: number; pause_ms: number }>();
@@ -78,12 +72,14 @@ export function createFolders(options: FoldersOptions): Folders {
   };
 
   return {
-    async claim(has_own_uid) {
+    async claim(has_own_uid: boolean): Promise<Claim> {
       void removeAll(due());
       return await claimFolder(has_own_uid);
     },
-    release: (folder) => removeAll([folder]),
-    async sweep() {
+    /** For a folder that no code uses. Never rejects: one that stays is reported and tried again. */
+    release: (folder: string) => removeAll([folder]),
+    /** Removes folders that ended workers left behind. Never rejects. */
+    async sweep(): Promise<void> {
       const found = await abandonedFolders(sweep_after_ms).catch(() => []);
       await removeAll(found);
     },

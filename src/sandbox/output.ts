@@ -1,18 +1,10 @@
-/** What a command prints: its end, for people, and the beginning of its standard output, for what reads it. */
-export interface Printed {
-  tail: () => string;
-  output: () => Buffer;
-  is_cut: () => boolean;
-}
+export type Printing = ReturnType<typeof createOutput>;
 
-export interface Printing extends Printed {
-  stdout: (chunk: Buffer) => void;
-  stderr: (chunk: Buffer) => void;
-}
-
+/** Bytes of the end. */
 const TAIL = 16 * 1024;
 
-export function createOutput(most_output = 0): Printing {
+/** What a command prints: its end, for people, and the beginning of its standard output, for what reads it. */
+export function createOutput(most_output = 0) {
   let last = Buffer.alloc(0);
   const kept: Buffer[] = [];
   let room = most_output;
@@ -22,7 +14,7 @@ export function createOutput(most_output = 0): Printing {
   };
   return {
     stderr,
-    stdout: (chunk) => {
+    stdout: (chunk: Buffer): void => {
       stderr(chunk);
       if (chunk.length > room) is_cut = true;
       if (room > 0) kept.push(chunk.subarray(0, room));

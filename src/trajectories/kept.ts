@@ -48,13 +48,9 @@ export interface Fold {
  * Folds of journals that this process wrote last, so that a turn does not read earlier turns again. An entry is taken
  * out while it is in use, so two attempts never share a trajectory.
  */
-export interface FoldCache {
-  take(journal: string): Fold | null;
-  put(journal: string, fold: Fold): void;
-}
-
-export const createFoldCache = (bounds: { max_bytes: number }): FoldCache =>
-  createKept(({ taken_bytes }) => taken_bytes, bounds);
+export const createFoldCache = (bounds: { max_bytes: number }) =>
+  createKept<Fold>(({ taken_bytes }) => taken_bytes, bounds);
+export type FoldCache = ReturnType<typeof createFoldCache>;
 
 /** Distinguishes a request from another one of the same name after a deletion, and gives its size. */
 export interface FoundRequest {

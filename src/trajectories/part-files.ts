@@ -1,5 +1,5 @@
 import { packing } from './arrow/packing.js';
-import type { PartPosition, PartWriter, WrittenRollout } from './trajectory-store.js';
+import type { PartPosition, WrittenRollout } from './trajectory-store.js';
 
 /** In the order in which they get their final names. A part that has all of them is closed. */
 export type Kind = keyof PartPosition['offsets'];
@@ -16,13 +16,6 @@ export const startOf = (attempt: string, kinds: readonly Kind[]): PartPosition =
   offsets: Object.fromEntries(kinds.map((kind) => [kind, 0])) as PartPosition['offsets'],
 });
 
-export interface Writing extends Pick<PartWriter, 'position'> {
-  /** What was put, whether or not all kinds have the same rollouts. */
-  readonly reached: PartPosition;
-  write: (rollout: WrittenRollout) => Promise<void>;
-  flush: () => Promise<void>;
-}
-
 /**
  * Rollouts go out as they come, sequences in whole record batches. The position is the last one at which all kinds had
  * the same rollouts.
@@ -36,7 +29,7 @@ export function writing(
     kinds: readonly Kind[];
     put: (kind: Kind, piece: { bytes: Buffer; rows: number }) => Promise<void>;
   },
-): Writing {
+) {
   let reached = from;
   let position = from;
   const put = async (kind: Kind, piece: { bytes: Buffer; rows: number }): Promise<void> => {
@@ -54,10 +47,11 @@ export function writing(
     get position() {
       return position;
     },
+    /** What was put, whether or not all kinds have the same rollouts. */
     get reached() {
       return reached;
     },
-    write: async ({ row, summary, valid, sequences }) => {
+    write: async ({ row, summary, valid, sequences }: WrittenRollout): Promise<void> => {
       const rows = valid && arrow !== null ? sequences() : null;
       if (rows !== null) await arrow?.makeRoom(rows);
       report();
@@ -67,7 +61,7 @@ export function writing(
       reached = { ...reached, written: reached.written + 1 };
       report();
     },
-    flush: async () => {
+    flush: async (): Promise<void> => {
       await arrow?.flush();
       report();
     },

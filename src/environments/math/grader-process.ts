@@ -27,14 +27,7 @@ export interface Comparison {
 /** The result of a check; after a failed check the process has ended or is about to. */
 export type Outcome = { comparison: Comparison; last: boolean } | { failed: string };
 
-export interface GraderProcess {
-  /** Rejects with the reason when the process ends before it can compare. */
-  ready: Promise<void>;
-  ended: Promise<void>;
-  /** One at a time, when ready. Never rejects, and resolves soon after the deadline at the latest. */
-  check(pair: Pair): Promise<Outcome>;
-  kill(): void;
-}
+export type GraderProcess = ReturnType<typeof startGraderProcess>;
 
 const Ready = z.object({ ready: z.literal(true) });
 const Reply = z.union([
@@ -56,7 +49,7 @@ export interface GraderLimits {
 export function startGraderProcess(
   { program, args, env }: GraderCommand,
   { deadline_ms, start_timeout_ms }: GraderLimits,
-): GraderProcess {
+) {
   // One that cannot be started may lack its streams, too.
   const child: ChildProcess = spawn(program, args, { env, stdio: 'pipe' });
   const { stderr, tail } = createOutput();
@@ -119,9 +112,11 @@ export function startGraderProcess(
   ready.catch(() => undefined);
 
   return {
+    /** Rejects with the reason when the process ends before it can compare. */
     ready,
     ended,
-    check: async (pair) => {
+    /** One at a time, when ready. Never rejects, and resolves soon after the deadline at the latest. */
+    check: async (pair: Pair): Promise<Outcome> => {
       const id = ++last_id;
       try {
         const line = nextLine(deadline_ms, 'gave no answer within');
@@ -133,7 +128,7 @@ export function startGraderProcess(
         return { failed: describeError(error) };
       }
     },
-    kill: () => {
+    kill: (): void => {
       end('was ended by the worker');
     },
   };

@@ -15,14 +15,7 @@ import { readLines } from './line-reader.js';
 import type { Blocks, Excess, Ran } from './outcomes.js';
 import { Outcomes } from './outcomes.js';
 
-/** One interpreter and its process group: started, asked, stopped between questions, ended as a whole. */
-export interface Interpreter {
-  readonly alive: boolean;
-  /** If code is killed, so is the interpreter. Rejects with the signal's reason. */
-  run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
-  /** Resolves when nothing of it is left. Never rejects. */
-  close(): Promise<void>;
-}
+export type Interpreter = Awaited<ReturnType<typeof startInterpreter>>;
 
 interface StartOptions {
   launch: Launch;
@@ -40,7 +33,8 @@ const END_MS = 2000;
 const Ready = z.object({ ready: z.int().positive() });
 const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
-export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
+/** One interpreter and its process group: started, asked, stopped between questions, ended as a whole. */
+export async function startInterpreter(options: StartOptions) {
   const { launch, limits, release } = options;
   const { child, root, exited, errors } = await start(launch);
   // JSON escapes take six bytes per character; a longer reply does not come from the runner.
@@ -81,7 +75,10 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
       tell(excess);
     }));
     await watched.rest();
-    const run: Interpreter['run'] = async (blocks, { signal, timeout_ms }) => {
+    const run = async (
+      blocks: Blocks,
+      { signal, timeout_ms }: { signal: AbortSignal; timeout_ms: number },
+    ): Promise<Ran> => {
       signal.throwIfAborted();
       watched.run();
       const id = randomUUID();
@@ -108,9 +105,11 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
       return { killed: excess ?? 'ended' };
     };
     return {
+      /** If code is killed, so is the interpreter. Rejects with the signal's reason. */
       run,
+      /** Resolves when nothing of it is left. Never rejects. */
       close,
-      get alive() {
+      get alive(): boolean {
         return alive;
       },
     };

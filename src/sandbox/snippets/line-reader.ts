@@ -3,20 +3,13 @@ import { createLineCutter } from '../../platform/lines.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import { utf8Text } from '../../platform/utf8-text.js';
 
-/** JSON lines from an untrusted writer, of any number and size. */
-export interface LineReader {
-  /** Its value; null: there will be none, or too much came since `reset`. What is no JSON is skipped. */
-  next(): Promise<unknown>;
-  /** Forgets unrequested lines, and starts counting again. */
-  reset(): void;
-  end(): void;
-}
-
 /** Limit of lines, because even a skipped one is work. */
 const MAX_LINES = 100;
 
-/** `bound`: bytes. */
-export function readLines(stream: Readable, bound: number): LineReader {
+export type LineReader = ReturnType<typeof readLines>;
+
+/** JSON lines from an untrusted writer, of any number and size. `bound`: bytes. */
+export function readLines(stream: Readable, bound: number) {
   let cutter = createLineCutter();
   let lines: unknown[] = [];
   let [bytes, count] = [0, 0];
@@ -51,12 +44,14 @@ export function readLines(stream: Readable, bound: number): LineReader {
   stream.once('close', end);
 
   return {
+    /** Its value; null: there will be none, or too much came since `reset`. What is no JSON is skipped. */
     next: () =>
-      new Promise((resolve) => {
+      new Promise<unknown>((resolve) => {
         waiting = resolve;
         wake();
       }),
-    reset: () => {
+    /** Forgets unrequested lines, and starts counting again. */
+    reset: (): void => {
       lines = [];
       cutter = createLineCutter();
       [bytes, count] = [0, 0];

@@ -5,31 +5,20 @@ import { startThread } from '../../platform/process/threads.js';
 import type { Excess } from '../snippets/outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 
-/** Reports interpreters with excessive use. Starts its thread (`tree-watch.ts`) at the first use. */
-export interface Watcher {
-  watch(tree: Tree, tell: (excess: Excess) => void): Watch;
-  close(): Promise<void>;
-}
-
-/** Over one interpreter, which rests at first. Both throw `EnvironmentUnavailable` once the thread has ended. */
-export interface Watch {
-  /** Wakes it; its use from here on counts for one turn. */
-  run(): void;
-  /** Stops it; resolves with the excess until then. `tell` is also called with excess while it rests. */
-  rest(): Promise<Excess | null>;
-  end(): void;
-}
+export type Watcher = ReturnType<typeof createWatcher>;
+export type Watch = ReturnType<Watcher['watch']>;
 
 const REST_MS = 20_000;
 
-export function createWatcher(): Watcher {
+/** Reports interpreters with excessive use. Starts its thread (`tree-watch.ts`) at the first use. */
+export function createWatcher() {
   let thread: Thread | null = null;
   return {
-    watch(tree, tell) {
+    watch(tree: Tree, tell: (excess: Excess) => void) {
       if (thread?.lost !== null) thread = newThread();
       return thread.watch(tree, tell);
     },
-    async close() {
+    async close(): Promise<void> {
       await thread?.close();
     },
   };
@@ -75,16 +64,19 @@ function newThread() {
     get lost(): string | null {
       return lost;
     },
-    watch(tree: Tree, tell: (excess: Excess) => void): Watch {
+    /** Over one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread has ended. */
+    watch(tree: Tree, tell: (excess: Excess) => void) {
       const id = ++last_id;
       const one: Watched = { tell, rested: null };
       all.set(id, one);
       order({ id, order: 'watch', tree });
       return {
-        run: () => {
+        /** Wakes it; its use from here on counts for one turn. */
+        run: (): void => {
           order({ id, order: 'run' });
         },
-        async rest() {
+        /** Stops it; resolves with the excess until then. `tell` is also called with excess while it rests. */
+        async rest(): Promise<Excess | null> {
           order({ id, order: 'rest' });
           const looked = new Promise<Excess | null>((resolve) => (one.rested = resolve));
           const excess = await within(REST_MS, looked);
@@ -93,7 +85,7 @@ function newThread() {
           if (lost !== null) throw away(lost);
           return excess;
         },
-        end: () => {
+        end: (): void => {
           all.delete(id);
           one.rested?.(null);
           if (lost === null) order({ id, order: 'forget' });

@@ -12,26 +12,7 @@ import type { Descriptor } from './open-journals.js';
 import { createOpenJournals, mostOpenJournals } from './open-journals.js';
 import { mostOpenFiles } from '../../platform/process/open-files.js';
 
-/**
- * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, and the
- * thread pool would cost ten times as much CPU per call. Only waiting for the disk is asynchronous.
- */
-export interface JournalFile {
-  size: () => number;
-  /** Its first bytes, which contain the first writer's random id. */
-  head: () => string;
-  tail: (bytes: number) => Tail;
-  append: (text: string) => number;
-  /**
-   * Passes on the whole lines between two offsets, one by one, because together they may be larger than memory. A long
-   * journal yields in between. Returns where the last one ends.
-   */
-  readLines: (range: { from: number; to: number }, take: TakeLine) => Promise<number>;
-  /** Resolves when everything appended would survive a power cut. */
-  sync: () => Promise<void>;
-  /** It may be called more than once. */
-  close: () => void;
-}
+export type JournalFile = ReturnType<typeof journalFile>;
 
 /** `bytes`: size of its text. */
 export type TakeLine = (line: JournalLine, bytes: number) => void;
@@ -81,16 +62,21 @@ function opened(file: string, { flags, mode }: { flags: number; mode?: number })
 export const journalSize = (file: string): number =>
   statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-function journalFile({ fd: open, wrote, sync, close }: Descriptor): JournalFile {
+/**
+ * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, and the
+ * thread pool would cost ten times as much CPU per call. Only waiting for the disk is asynchronous.
+ */
+function journalFile({ fd: open, wrote, sync, close }: Descriptor) {
   return {
     size: () => fstatSync(open()).size,
+    /** Its first bytes, which contain the first writer's random id. */
     head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
-    tail: (bytes) => {
+    tail: (bytes: number): Tail => {
       const size = fstatSync(open()).size;
       const from = Math.max(0, size - bytes);
       return { bytes: readBytes(open(), { from, to: size }), is_whole: from === 0 };
     },
-    append: (text) => {
+    append: (text: string): number => {
       const bytes = Buffer.from(text);
       // One line is one `write`: the kernel appends it whole, whoever else appends.
       const written = writeSync(open(), bytes);
@@ -102,8 +88,15 @@ function journalFile({ fd: open, wrote, sync, close }: Descriptor): JournalFile 
       if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
-    readLines: (range, take) => readLines(open, { ...range, take }),
+    /**
+     * Passes on the whole lines between two offsets, one by one, because together they may be larger than memory. A long
+     * journal yields in between. Returns where the last one ends.
+     */
+    readLines: (range: { from: number; to: number }, take: TakeLine) =>
+      readLines(open, { ...range, take }),
+    /** Resolves when everything appended would survive a power cut. */
     sync,
+    /** It may be called more than once. */
     close,
   };
 }

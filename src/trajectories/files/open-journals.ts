@@ -3,15 +3,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { PROCESS_FILES } from '../../platform/process/open-files.js';
 
-/** A journal's descriptor. It may be closed between two uses, so it is asked for at each. */
-export interface Descriptor {
-  fd: () => number;
-  /** Lines were appended that are not synced. */
-  wrote: () => void;
-  sync: () => Promise<void>;
-  /** It may be called more than once. */
-  close: () => void;
-}
+/** A journal's descriptor. */
+export type Descriptor = ReturnType<ReturnType<typeof createOpenJournals>>;
 
 const MOST_OPEN = 256;
 
@@ -47,7 +40,7 @@ interface Options {
 export function createOpenJournals(options: Options) {
   const { use, sync, shut } = createDescriptors(options);
   /** The descriptor of a file that is open already; `open` opens it again, wherever its name leads then. */
-  return (fd: number, { file, open }: { file: string; open: () => number }): Descriptor => {
+  return (fd: number, { file, open }: { file: string; open: () => number }) => {
     const identity = identityOf(fd);
     const again = (): number => {
       const found = open();
@@ -66,15 +59,18 @@ export function createOpenJournals(options: Options) {
     };
     use(opened);
     return {
+      /** It may be closed between two uses, so it is asked for at each. */
       fd: () => use(opened),
-      wrote: () => {
+      /** Lines were appended that are not synced. */
+      wrote: (): void => {
         opened.written += 1;
       },
-      sync: () => {
+      sync: (): Promise<void> => {
         use(opened);
         return sync(opened);
       },
-      close: () => {
+      /** It may be called more than once. */
+      close: (): void => {
         opened.isClosed = true;
         shut(opened);
       },

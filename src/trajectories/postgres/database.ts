@@ -21,24 +21,6 @@ export type Named = Record<string, unknown>;
 /** A statement on its own connection. The caller declares the type of the rows. */
 export type Ask = <Row>(statement: Statement) => Promise<Row[]>;
 
-/**
- * A pool of connections. Statements must be safe to repeat: while the server is unavailable (restart, failover, cut
- * connection), a statement whose answer was lost is sent again unchanged until `patience_ms` have passed. Then, and for
- * permanent errors, methods throw an error with cause and remedy.
- */
-export interface Database {
-  ask: Ask;
-  /**
-   * Like `ask`. Also returns whether an answer was lost on the way; then the statement may have been executed before.
-   */
-  tell: (statement: Statement) => Promise<{ rows: Named[]; is_repeated: boolean }>;
-  /** All statements of a transaction or none; repeated as a whole. */
-  transaction: <T>(run: (ask: Ask) => Promise<T>) => Promise<T>;
-  /** Connects without patience. Returns null, or the temporary obstacle; throws a permanent one. */
-  look: () => Promise<string | null>;
-  close: () => Promise<void>;
-}
-
 export interface DatabaseOptions {
   /** With its password; certificates by `sslmode`, `sslrootcert`, `sslcert`, `sslkey`. */
   url: string;
@@ -56,7 +38,14 @@ const CONNECT_MS = 5000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
-export function createDatabase(options: DatabaseOptions): Database {
+export type Database = ReturnType<typeof createDatabase>;
+
+/**
+ * A pool of connections. Statements must be safe to repeat: while the server is unavailable (restart, failover, cut
+ * connection), a statement whose answer was lost is sent again unchanged until `patience_ms` have passed. Then, and for
+ * permanent errors, methods throw an error with cause and remedy.
+ */
+export function createDatabase(options: DatabaseOptions) {
   const { patience_ms } = options;
   const pool = createPool(options);
   const at = placeOf(options.url);
@@ -95,12 +84,16 @@ export function createDatabase(options: DatabaseOptions): Database {
   return {
     ask: async <Row>(statement: Statement) =>
       (await patiently((ask) => ask<Row>(statement))).result,
-    tell: async (statement) => {
+    /** Also returns whether an answer was lost on the way; then the statement may have been executed before. */
+    tell: async (statement: Statement) => {
       const { result, is_repeated } = await patiently((ask) => ask<Named>(statement));
       return { rows: result, is_repeated };
     },
-    transaction: async (run) => (await patiently((ask) => inTransaction(ask, run))).result,
-    look: async () => {
+    /** All statements of a transaction or none; repeated as a whole. */
+    transaction: async <T>(run: Use<T>) =>
+      (await patiently((ask) => inTransaction(ask, run))).result,
+    /** Connects without patience. Returns null, or the temporary obstacle; throws a permanent one. */
+    look: async (): Promise<string | null> => {
       try {
         await once(() => Promise.resolve());
         return null;

@@ -8,37 +8,27 @@ export interface StoredRow {
   lines: string;
 }
 
-export interface JournalTable {
-  /** In one transaction; returns for each row whether it is stored. */
-  insert: (rows: readonly JournalRow[]) => Promise<boolean[]>;
-  /** The first rows from `from` on; there may be more. */
-  read: (rollout: string, from: number) => Promise<StoredRow[]>;
-  writerOf: (rollout: string, n: number) => Promise<string | null>;
-  size: (rollout: string) => Promise<number>;
-  /** The last rows, up to this many bytes. */
-  tail: (rollout: string, bytes: number) => Promise<Tail>;
-  /** The rollouts of a batch that have a journal, by their names after `<batch>/`. */
-  list: (batch: string) => Promise<string[]>;
-  delete: (rollouts: readonly string[]) => Promise<void>;
-}
-
 /** A long journal is not held as a whole: rows at once, and bytes in all but the last of them. */
 const PAGE = 200;
 const PAGE_BYTES = 2 ** 20;
 /** Journals deleted per statement, which has limited time and locks only their rows. */
 const DELETED_AT_ONCE = 50;
 
-export function createJournalTable(database: Database, schema: string): JournalTable {
+export type JournalTable = ReturnType<typeof createJournalTable>;
+
+export function createJournalTable(database: Database, schema: string) {
   const table = `"${schema}".journal`;
   return {
-    insert: (rows) => insert(rows, { database, table }),
-    read: (rollout, from) =>
+    /** In one transaction; returns for each row whether it is stored. */
+    insert: (rows: readonly JournalRow[]) => insert(rows, { database, table }),
+    /** The first rows from `from` on; there may be more. */
+    read: (rollout: string, from: number): Promise<StoredRow[]> =>
       database.ask<StoredRow>({
         name: 'journal_read',
         text: pageText(table),
         values: [rollout, from],
       }),
-    writerOf: async (rollout, n) => {
+    writerOf: async (rollout: string, n: number): Promise<string | null> => {
       const [row] = await database.ask<{ writer: string }>({
         name: 'journal_writer',
         text: `select writer from ${table} where rollout = $1 and n = $2`,
@@ -46,7 +36,7 @@ export function createJournalTable(database: Database, schema: string): JournalT
       });
       return row?.writer ?? null;
     },
-    size: async (rollout) => {
+    size: async (rollout: string): Promise<number> => {
       const [row] = await database.ask<{ size: string | null }>({
         name: 'journal_size',
         text: `select sum(octet_length(lines)) as size from ${table} where rollout = $1`,
@@ -54,7 +44,8 @@ export function createJournalTable(database: Database, schema: string): JournalT
       });
       return Number(row?.size ?? 0);
     },
-    tail: async (rollout, bytes) => {
+    /** The last rows, up to this many bytes. */
+    tail: async (rollout: string, bytes: number): Promise<Tail> => {
       const rows = await database.ask<{ lines: string; n: number }>({
         name: 'journal_tail',
         text: tailText(table),
@@ -63,7 +54,8 @@ export function createJournalTable(database: Database, schema: string): JournalT
       const text = rows.map(({ lines }) => lines).join('');
       return { bytes: Buffer.from(`\n${text}`), is_whole: (rows[0]?.n ?? 0) === 0 };
     },
-    list: async (batch) => {
+    /** The rollouts of a batch that have a journal, by their names after `<batch>/`. */
+    list: async (batch: string): Promise<string[]> => {
       // `0` is the character after `/`.
       const rows = await database.ask<{ name: string }>({
         text: `select substr(rollout, $3) as name from ${table} where n = 0 and rollout >= $1 and rollout < $2`,
@@ -71,7 +63,7 @@ export function createJournalTable(database: Database, schema: string): JournalT
       });
       return rows.map(({ name }) => name);
     },
-    delete: async (rollouts) => {
+    delete: async (rollouts: readonly string[]): Promise<void> => {
       for (let first = 0; first < rollouts.length; first += DELETED_AT_ONCE)
         await database.ask({
           name: 'journal_delete',
