@@ -20,7 +20,7 @@ export interface KnownNames {
   bare_kinds: readonly string[];
 }
 
-/** What activities are closures over: only interfaces, wired in `workers/`. */
+/** What all activities of a process are given: only interfaces, wired in `workers/`. */
 export interface Dependencies {
   store: TrajectoryStore;
   /** By it, environments tell deployments apart. */
@@ -62,6 +62,7 @@ export interface WorkerDependencies extends Dependencies {
   attempt: RunAttempt;
 }
 
+/** What one attempt is given. */
 export interface Running extends Dependencies {
   attempt: Attempt;
 }

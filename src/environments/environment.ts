@@ -230,7 +230,10 @@ export interface Environment<M = Metadata> {
   ): Promise<Record<string, number> | null>;
   /** What keeps a sample's `extra_env_info` from being played; absent: a step finds it. Asked at planning. */
   sampleProblems?(metadata: M, context: { is_standard: boolean }): Problem[];
-  /** Under `standard`, of what only its processes can tell: asked at planning where this worker has them. */
+  /**
+   * Under `standard`, of what only its processes can tell: asked at planning where this worker has them, of as many
+   * samples as a few seconds allow; a step finds the others. Throws the faults of a step.
+   */
   askAboutSample?(metadata: M, signal: AbortSignal): Promise<Problem[]>;
   /** Resolves if steps can be played; throws the same faults as a step. */
   health?(signal: AbortSignal): Promise<void>;

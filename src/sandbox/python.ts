@@ -73,7 +73,10 @@ export async function readProgram(): Promise<Record<string, string>> {
   return Object.fromEntries(await Promise.all(sources));
 }
 
-/** Without the working directory among the places of modules. (Option -I does this, too, but leaves hashes unseeded.) */
+/**
+ * Reads the program and its settings from the first line of its input, without the working directory among the places of
+ * modules. (Option -I does this, too, but leaves hashes unseeded.)
+ */
 export const BOOTSTRAP = `
 import sys
 sys.path[:] = [folder for folder in sys.path if folder]

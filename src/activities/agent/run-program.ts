@@ -74,7 +74,10 @@ function runningOf(playing: Playing, dependencies: Dependencies): RunningProgram
   return { playing, program, settings, dependencies };
 }
 
-/** `failure`: why it failed, where its service says so; `misfit`: what its program asked in vain, and would again. */
+/**
+ * `failure`: why it failed, where its service says so. `misfit`: what its program asked in vain, and would again; null:
+ * nothing.
+ */
 async function playLife(running: RunningProgram) {
   const { playing, program, dependencies, settings } = running;
   const { journal, signal } = playing;
@@ -153,6 +156,7 @@ const unasked = (): AgentSession => ({
   end: () => Promise.resolve(),
 });
 
+/** The calls of the main sequence, in order. */
 async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<PlayedCall[]> {
   const { calls } = journal.trajectory;
   const played: PlayedCall[] = [];

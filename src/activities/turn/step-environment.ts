@@ -127,6 +127,7 @@ export function turnOf(trajectory: Trajectory): AskedStep {
   };
 }
 
+/** Waits for a place at the environment, and asks it. */
 export async function askEnvironment(
   playing: Playing,
   { share, asked, ...dependencies }: Dependencies & { share: Share; asked: AskedStep },

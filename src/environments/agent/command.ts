@@ -28,8 +28,10 @@ export interface CommandSettings {
   setup: Argv | null;
   /** `diff`: what has become of the folder since `setup`. */
   submit: Argv | 'diff' | null;
+  /** How long it may take, as a duration. */
   submit_time: string;
   env: Record<string, string>;
+  /** Where programs are found unless `env` says it. */
   path: () => string;
   submit_path: () => string;
 }

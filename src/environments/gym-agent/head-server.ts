@@ -27,6 +27,7 @@ export function createHeadServer({
   now = () => performance.now(),
 }: {
   url: string;
+  /** Monotonic, in milliseconds. */
   now?: () => number;
 }) {
   const { send, close } = createHttpCall({
@@ -37,6 +38,7 @@ export function createHeadServer({
   });
   /** The last answer, with the time of its request, which stays in use while there is no newer one. */
   let last: { config: Config; at: number } | null = null;
+  /** Why the latest request had no answer. */
   let failure: Error | null = null;
   const { latest, forget } = createKeptAnswer({
     kept_ms: KEPT_MS,
@@ -61,7 +63,10 @@ export function createHeadServer({
     },
   });
   return {
-    /** The deployment's configuration, at most ten seconds old unless the head server has been silent since. */
+    /**
+     * The deployment's configuration, at most ten seconds old; if the head server has been silent since, its last
+     * answer. Concurrent callers share the request.
+     */
     globalConfig: latest,
     /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
     serverUrl: async (name: string, signal: AbortSignal): Promise<string> => {

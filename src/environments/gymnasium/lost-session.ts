@@ -39,7 +39,7 @@ export function saysLost({ status, text }: RefusalFacts): boolean {
 export const saysNoEpisode = ({ info }: Pick<StepAnswer, 'info'>): boolean =>
   info?.['error'] === 'no_active_episode';
 
-/** A framework's `detail`, or Gym's `repr(e)` as a JSON string. */
+/** A framework's `detail`, Gym's `repr(e)` as a JSON string, or the text itself. It may quote the policy further on. */
 function serverText(text: string): string {
   const value = jsonIn(text);
   const said = isRecord(value) ? value['detail'] : value;

@@ -50,7 +50,10 @@ export interface EnvironmentReturn {
 
 /** For one rollout, before its first turn. */
 export interface SessionSample {
-  /** The same for every attempt, and for the end: a resource that is named after it is made once. */
+  /**
+   * `<rollout_id>/<life>/<deployment>`: the same for every attempt, and for the end. A resource that is named after it is
+   * made once.
+   */
   session: string;
   message_log: EnvironmentMessage[];
   metadata: Metadata;

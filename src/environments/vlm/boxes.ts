@@ -51,7 +51,10 @@ export function upstreamBoxReward({ ground_truth, answer, penalty_threshold }: C
   return iou - (hull - either) / hull;
 }
 
-/** Upstream accepts `nan`, and its `max` then pays 1000 for four of them; here they are not numbers. */
+/**
+ * Four numbers between commas, brackets anywhere; null for everything else. Upstream accepts `nan`, and its `max` then
+ * pays 1000 for four of them; here they are not numbers.
+ */
 function fourNumbers(text: string): Box | null {
   const numbers = text.replaceAll(/[[\]]/g, '').split(',').map(parseFloatText);
   const [x1, y1, x2, y2] = numbers;

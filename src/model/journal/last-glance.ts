@@ -7,6 +7,7 @@ import { finishedIn, isAnotherAttempt, isLate } from './trajectory.js';
 /** What lists show of a rollout that has not ended. */
 export interface LastGlance {
   glance: Glance;
+  /** When the last line was written, in seconds since 1970. */
   last_at: number;
   standing: Standing;
 }

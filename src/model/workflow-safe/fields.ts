@@ -1,5 +1,7 @@
 import { undecodableProblem } from './undecodable.js';
 
+/** Checks inputs of updates inside workflows, where zod is not available. */
+
 /** An object with at least one of these fields, and no others. */
 export function fieldsProblem(
   input: unknown,

@@ -34,7 +34,10 @@ export interface RowRange {
   last: number;
 }
 
-/** By the batch's size alone, so running, closing and joining agree. With too many they would be larger. */
+/**
+ * The slices of a batch. They depend only on its size, so running, closing and joining agree. If there would be too many,
+ * they are larger.
+ */
 export function slicesOf({
   samples,
   num_repeats,

@@ -58,8 +58,8 @@ export interface ObjectsPlace {
 }
 
 /**
- * Pieces of rows as objects of about this size, in a folder of this attempt, behind those that are `known`. Each object of
- * sequences is a whole stream, so that any library reads it alone.
+ * Pieces of rows as objects of about `object_bytes`, in a folder of this attempt, behind those that are `known`. Each
+ * object of sequences is a whole stream, so that any library reads it alone.
  */
 export function openObjects(
   bucket: Bucket,

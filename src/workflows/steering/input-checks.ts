@@ -10,10 +10,13 @@ import type { GroupInput, GroupNews } from '../../activities/contract/stream.js'
 import { MOST_CHILDREN } from '../children/refill.js';
 
 /**
- * Any client of the server may start a workflow with any input. Activities check the input that reaches them unread.
- * Input that workflow code itself reads is checked here: an exception would fail the workflow task again and again, and
- * a slice of a billion rows would end every worker that takes its task.
+ * Any client of the server may start a workflow with any input, and send any signal. Activities check the input that
+ * reaches them unread. What workflow code itself reads is checked here, because an exception would fail the workflow task
+ * again and again. A wrong input is refused: a slice of a billion rows would end every worker that takes its task. A wrong
+ * signal is ignored: its number would be waited for.
  */
+
+/** Returns a slice's input as it came. */
 export function checkSliceInput(input: unknown): SliceInput {
   if (!isSlice(input)) {
     throw refused(
@@ -23,7 +26,7 @@ export function checkSliceInput(input: unknown): SliceInput {
   return input;
 }
 
-/** The same for a stream's group. */
+/** A stream's group's. */
 export function checkGroupInput(input: unknown): GroupInput {
   if (isGroup(input)) return input;
   throw refused('expected the input that a stream gives its group; start rolloutStream instead');
@@ -42,7 +45,7 @@ const isGroup = (input: unknown): input is GroupInput =>
 
 const isLimits = (value: unknown): boolean => limitsProblem(value) === null;
 
-/** The same for a policy. Only its previous run may pass on what it has done. */
+/** A policy's. Only its previous run may pass on what it has done. */
 export function checkPolicyInput(input: unknown): PolicyInput {
   const { service, updates, heard } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
   const isNextRun = workflowInfo().continuedFromExecutionRunId !== undefined;
@@ -103,11 +106,6 @@ const isSlice = (input: unknown): input is SliceInput =>
 
 const rolloutsIn = ({ first, last, num_repeats }: SliceInput): number =>
   (last - first + 1) * num_repeats;
-
-/**
- * Any client of the server may send a signal. Signals of an unexpected shape are ignored: an exception would fail the
- * workflow task again and again, and a wrong number would be waited for.
- */
 
 type Check = (value: unknown) => boolean;
 

@@ -52,7 +52,7 @@ export function openStream(plan: StreamPlan) {
     serves: (served: Served): void => {
       set(withNews(state, served));
     },
-    /** The next step is requested. */
+    /** The next step is requested, at this version if one is given. */
     asked: (given: number | undefined): void => {
       set(withGiven(state, given));
     },
