@@ -39,7 +39,7 @@ export interface Activities {
   setLimits: (order: SetLimits) => Promise<Limits | null>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** Closes the rows of one slice. */
-  closeSlice: (input: CloseSlice) => Promise<void>;
+  closeSlice: (input: CloseBatch & RowRange) => Promise<void>;
   /** How far a batch's rollouts are, from their journals. */
   lookAtRollouts: (input: LookAtRollouts) => Promise<RolloutsSeen>;
   /** Writes the rows of groups that have ended while others run, on request. */
@@ -147,7 +147,7 @@ export interface RolloutPlan extends RolloutRef, RolloutFacts, Unlisted {
   /** In turn slices, one activity each (an agent: one for the whole rollout), or by turns, two activities each. */
   plays: 'in_slices' | 'by_turns';
   heartbeat_timeout_ms: number;
-  queues: Record<'playTurns' | 'generateTurn' | 'stepEnvironment', string>;
+  queues: Record<TurnActivity, string>;
   /** Started by hand: a batch of its own, which `finishRollout` closes. */
   is_batch: boolean;
   /** The limits in force: from the request, with the changes that the journal has. */
@@ -164,7 +164,10 @@ export interface AgentFacts {
   attempt: number;
 }
 
-export interface TurnRef extends RolloutRef {
+/** What plays turns of an opened rollout. */
+export type TurnActivity = 'playTurns' | 'generateTurn' | 'stepEnvironment';
+
+interface TurnRef extends RolloutRef {
   /** The next turn, for readers of the history; the journal decides. */
   turn: number;
   /** Limits that were changed while the rollout runs. They apply from this activity on. */
@@ -232,9 +235,7 @@ export interface CloseBatch {
   stopped: boolean;
 }
 
-export interface CloseSlice extends CloseBatch, RowRange {}
-
-export interface FoldGroups extends CloseBatch {
+interface FoldGroups extends CloseBatch {
   /** The place of the first group, in the order in which groups end. */
   from: number;
   rows: number[];

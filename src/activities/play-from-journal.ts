@@ -7,6 +7,7 @@ import { naturalEnd } from '../model/turn/stop-rules.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
 import { checkAgentIsThere, runOf, stopped } from './agent/open-life.js';
+import type { TurnActivity } from './contract.js';
 import type { Body, Dependencies } from './dependencies.js';
 import type { Playing } from './playing.js';
 import { journalLost } from './playing.js';
@@ -111,8 +112,6 @@ function takingGrowthWhileOurs(
     },
   };
 }
-
-type TurnActivity = 'playTurns' | 'generateTurn' | 'stepEnvironment';
 
 /** An activity that continues an opened rollout. */
 export const playOpened =

@@ -1,6 +1,6 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
 import { holdText } from '../model/workflow-safe/hold.js';
-import { shortened, sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
+import { briefFault, sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { aimOf, holderText, needsTexts } from '../model/workflow-safe/policy-texts.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
@@ -21,14 +21,14 @@ export function policyTable(
     one.paused_until === null
       ? '-'
       : `${Math.max(0, (one.paused_until - now) / 1000).toFixed(0)} s left`,
-    shortened(one.fault ?? (one.examined === false ? 'has joined; not examined yet' : '')),
+    briefFault(one.fault ?? (one.examined === false ? 'has joined; not examined yet' : '')),
   ]);
   const said = updates.map(({ version: of, at, paused_s, total_s, fault }) => [
     new Date(at).toISOString().slice(11, 19),
     of === null ? '-' : String(of),
     `${paused_s.toFixed(2)} s`,
     `${total_s.toFixed(2)} s`,
-    shortened(fault ?? 'done'),
+    briefFault(fault ?? 'done'),
   ]);
   return [
     plainLine(

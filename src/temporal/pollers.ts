@@ -3,7 +3,7 @@ import { commonMs } from '../platform/waits/common-clock.js';
 import { onTaskQueue } from './workflow-status.js';
 
 /** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
-export const TYPES = { workflow: 1, activity: 2 } as const;
+const TYPES = { workflow: 1, activity: 2 } as const;
 
 /** How often a worker reports to a server that takes reports; the SDK's own default is 60 s. */
 export const REPORTS_EVERY_S = 2;
@@ -72,9 +72,9 @@ export const lastSign = async (server: PollerServer, queue: AskedQueue): Promise
 interface AskedQueue extends TaskQueue {
   namespace: string;
 }
-type Describing = Pick<PollerServer, 'describeTaskQueue'>;
+export type Describing = Pick<PollerServer, 'describeTaskQueue'>;
 
-const described = (
+export const described = (
   server: Describing,
   { namespace, name, type, ...more }: AskedQueue & { reportStats?: true },
 ) =>

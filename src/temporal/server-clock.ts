@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hostMs } from '../platform/waits/common-clock.js';
-import type { PollerServer } from './pollers.js';
-import { TYPES } from './pollers.js';
+import { type Describing, described } from './pollers.js';
 
 /** What is used of a connection of the SDK. */
 interface Connection {
-  workflowService: Pick<PollerServer, 'describeTaskQueue'> & {
+  workflowService: Describing & {
     pollWorkflowTaskQueue(question: {
       namespace: string;
       taskQueue: { name: string };
@@ -16,7 +15,7 @@ interface Connection {
   withAbortSignal<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T>;
 }
 
-const CLOCK_QUEUE = 'rollouts-clock';
+const CLOCK = { name: 'rollouts-clock', type: 'workflow' } as const;
 const LOOKS = 20;
 const BETWEEN_LOOKS_MS = 50;
 
@@ -32,18 +31,20 @@ export async function clockAhead(
 ): Promise<number | null> {
   const { workflowService } = connection;
   const identity = randomUUID();
-  const taskQueue = { name: CLOCK_QUEUE };
   const polling = new AbortController();
   const asked_ms = hostMs();
   connection
     .withAbortSignal(polling.signal, () =>
-      workflowService.pollWorkflowTaskQueue({ namespace, taskQueue, identity }),
+      workflowService.pollWorkflowTaskQueue({
+        namespace,
+        taskQueue: { name: CLOCK.name },
+        identity,
+      }),
     )
     .catch(() => undefined);
   try {
     for (let looks = 0; looks < LOOKS; looks++) {
-      const question = { namespace, taskQueue, taskQueueType: TYPES.workflow };
-      const { pollers } = await workflowService.describeTaskQueue(question);
+      const { pollers } = await described(workflowService, { namespace, ...CLOCK });
       const own = pollers.find((one) => one.identity === identity);
       const { seconds, nanos } = own?.lastAccessTime ?? {};
       if (seconds !== undefined) return asked_ms - Number(seconds) * 1000 - (nanos ?? 0) / 1e6;

@@ -1,6 +1,6 @@
 import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
 import { CancellationScope, proxyActivities, workflowInfo } from '@temporalio/workflow';
-import type { Activities, RolloutPlan } from '../activities/contract.js';
+import type { Activities, RolloutPlan, TurnActivity } from '../activities/contract.js';
 import type {
   BringReplica,
   BroughtReplica,
@@ -150,8 +150,6 @@ export const restoreReplica = (
   heartbeat_ms: number,
 ): Promise<BroughtReplica> =>
   touching(heartbeat_ms, input.replica).bringReplica({ ...input, version: null, mode: 'abort' });
-
-type TurnActivity = keyof RolloutPlan['queues'];
 
 /** An activity of an opened rollout, until its deadline, whose timer ends the rollout. If it moves, another attempt follows. */
 export function turnActivity(

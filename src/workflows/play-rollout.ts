@@ -4,6 +4,7 @@ import type {
   FinishedRollout,
   RolloutPlan,
   RolloutResult,
+  TurnActivity,
   TurnProgress,
 } from '../activities/contract.js';
 import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
@@ -56,8 +57,8 @@ export async function playRollout(
     // 2. Play turns until the journal has the rollout's end.
     let { progress } = plan;
     while (progress.ended === null) {
-      const anew = inNewRun?.({ plan: { ...plan, progress }, ...limits.soFar() }) ?? null;
-      if (anew !== null) await anew;
+      const anew = inNewRun?.({ plan: { ...plan, progress }, ...limits.soFar() });
+      if (anew != null) await anew;
       const next = { plan, progress, left_ms: limits.leftMs(), limits: limits.ofTurns() };
       progress = await play(next, view).catch(again);
       view?.progressed(progress);
@@ -132,7 +133,7 @@ async function play(next: Turn, view: RolloutView | undefined): Promise<TurnProg
 }
 
 function run(
-  activity: keyof RolloutPlan['queues'],
+  activity: TurnActivity,
   { plan, progress: { turn }, left_ms, limits }: Turn,
 ): Promise<TurnProgress> {
   const { batch_id, row, repeat } = plan;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { sharesInFlight } from '../../src/workflows/children/open-slices.js';
+import { sharesOf } from '../../src/workflows/children/open-slices.js';
 import { createTallies } from '../../src/workflows/children/run-slices.js';
 import type { WrittenHistory } from '../harness/written-history.js';
 import { writeHistory } from '../harness/written-history.js';
@@ -105,7 +105,7 @@ describe('a batch of slices', () => {
     const slices = fc.array(fc.integer({ min: 1, max: 300 }), { minLength: 1, maxLength: 20 });
     fc.assert(
       fc.property(slices, fc.integer({ min: 0, max: 3000 }), (rollouts, whole) => {
-        const shares = sharesInFlight(whole, rollouts);
+        const shares = sharesOf(whole, rollouts);
         const all = sumOf(rollouts);
         assert.equal(sumOf(shares), Math.min(whole, all));
         const most = Math.max(...shares);

@@ -7,7 +7,7 @@ import type { Activities, PlayedPlan } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
 
 /** What workflows and activities of a stream exchange. */
-export interface StreamActivities {
+interface StreamActivities {
   /** Takes the raw input of `rolloutStream`. Plans it like a batch, and reads what the store has of it. */
   planStream: (input: unknown) => Promise<StreamPlan>;
   /** Puts groups to be started; returns what the store has. */

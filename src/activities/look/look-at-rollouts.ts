@@ -84,14 +84,14 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
   const told = await waitOfQuiet(quiet, { ...dependencies, asked });
   const took_ms = Math.ceil(performance.now() - began);
   const isKnown = running !== null || !has_workflows || waits.length > FEW;
-  const isTold = told !== null && isUnwritten(told);
-  const open: Waiting[] = [];
-  for (const { ref, waiting } of isTold ? [] : waits)
-    if (isKnown || !(await dependencies.isOver(rolloutId(ref)).catch(() => false)))
-      open.push(waiting);
-  const waiting = isTold
-    ? told
-    : await withReason(mostCommonWait(open), { ...dependencies, told, service });
+  const mostWaitFor = async (): Promise<Waiting | null> => {
+    const open: Waiting[] = [];
+    for (const { ref, waiting } of waits)
+      if (isKnown || !(await dependencies.isOver(rolloutId(ref)).catch(() => false)))
+        open.push(waiting);
+    return await withReason(mostCommonWait(open), { ...dependencies, told, service });
+  };
+  const waiting = told !== null && isUnwritten(told) ? told : await mostWaitFor();
   // Whether a truncated one is dropped only its whole journal says.
   const isCounted = request !== null && !in_groups && request.overlong !== 'drop';
   return { ...totals, ...(isCounted && { ended }), waiting, took_ms };

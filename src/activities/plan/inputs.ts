@@ -170,12 +170,14 @@ const AskedInputs = z.strictObject({
 export const findInputs: Body<'findInputs'> = async ([input], { deployment }) => {
   const { inputs_dir, sample_bytes } = deployment;
   const { token } = parsedAs(AskedInputs, input);
-  const file = path.join(FOLDER, `${token ?? ''}.token`);
-  const found = token === null ? null : contentBelow(inputs_dir, file).catch(() => null);
+  const sees = async (own: string): Promise<boolean> => {
+    const file = path.join(FOLDER, `${own}.token`);
+    return (await contentBelow(inputs_dir, file).catch(() => null)) === own;
+  };
   return {
     inputs_dir,
     worker: `${process.pid}@${hostname()}`,
     most_characters: sample_bytes,
-    sees: token !== null && (await found) === token,
+    sees: token !== null && (await sees(token)),
   };
 };

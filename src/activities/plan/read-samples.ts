@@ -59,7 +59,7 @@ export async function readSamples(
   request: StoredRequest,
   dependencies: Dependencies,
 ): Promise<ReadSamples> {
-  const { samples, limit } = request;
+  const { samples, limit, num_repeats } = request;
   // A stream's history does not grow with its samples.
   const most = request.stream === undefined ? mostSamples(request) : Infinity;
   const rows = await textsOf(request, dependencies);
@@ -68,18 +68,19 @@ export async function readSamples(
   const prompts: SampleContext['prompts'] = new Map();
   const problems = collectProblems(samples);
   const seen: SampleContext['seen'] = { trains: false, picture_at: null };
-  let left = dependencies.deployment.sample_bytes;
+  const { sample_bytes } = dependencies.deployment;
+  let left = sample_bytes;
   for await (const text of rows) {
     left -= text.length;
-    if (raw.length === most || left < 0) {
+    let bound: string | null = null;
+    if (left < 0)
+      bound = `${sample_bytes} characters of samples (half of worker.memory, which planning holds)`;
+    // More would take a batch's history beyond what a server accepts.
+    if (raw.length === most)
+      bound = `${most} samples with num_repeats ${num_repeats} (${most * num_repeats} rollouts)`;
+    if (bound !== null) {
       if (!problems.isEmpty()) throw problems.fault({ is_all: false });
-      const { num_repeats } = request;
-      throw refused(
-        raw.length === most
-          ? // More would take a batch's history beyond what a server accepts.
-            `expected at most ${most} samples with num_repeats ${num_repeats} (${most * num_repeats} rollouts), got more; split them into several batches`
-          : `expected at most ${dependencies.deployment.sample_bytes} characters of samples (half of worker.memory, which planning holds), got more; split them into several batches`,
-      );
+      throw refused(`expected at most ${bound}, got more; split them into several batches`);
     }
     const row = raw.length;
     problems.add(row, checkSample(text, { row, tasks, prompts, seen, request, dependencies }));

@@ -75,7 +75,11 @@ export function createService({ url: at, headers, send }: ServiceSettings): Omit
     recognise: async (signal) => {
       const path = pathOf(`check-${randomUUID()}.0`);
       const { request, status } = await ask({
-        ...{ method: 'PUT', path, json: NO_TASK, signal, timeout_ms: HEALTH_TIMEOUT_MS },
+        method: 'PUT',
+        path,
+        json: NO_TASK,
+        signal,
+        timeout_ms: HEALTH_TIMEOUT_MS,
         accept: [...HAS_RUNS, ...HAS_NONE],
       });
       if (HAS_RUNS.includes(status)) return;
@@ -92,8 +96,11 @@ export function createService({ url: at, headers, send }: ServiceSettings): Omit
     wait: async (run, { seconds = POLL_S, signal }) => {
       const began = performance.now();
       const reply = await ask({
-        ...{ method: 'GET', path: `${pathOf(run)}?wait=${seconds}`, signal },
-        ...{ timeout_ms: seconds * 1000 + SLACK_MS, accept: [404] },
+        method: 'GET',
+        path: `${pathOf(run)}?wait=${seconds}`,
+        signal,
+        timeout_ms: seconds * 1000 + SLACK_MS,
+        accept: [404],
       });
       if (reply.status === 404) return 'gone';
       const state = stateIn(reply);
@@ -119,6 +126,9 @@ function stateOf(said: z.infer<typeof State>): ProgramState {
   const { code, signal = null, tail } = exit;
   return {
     ...bareEnd({ code, signal, tail: tail.slice(-MOST_TAIL) }),
-    ...{ submission, reward, rewards: rewards ?? {}, metadata },
+    submission,
+    reward,
+    rewards: rewards ?? {},
+    metadata,
   };
 }

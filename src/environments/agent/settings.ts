@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Positive, Word, oneOf, orNull } from '../../model/field-kinds.js';
+import { Positive, Word, oneOf, orNull, refuserOf } from '../../model/field-kinds.js';
 import { Duration } from '../../model/durations.js';
 import { Size } from '../../platform/size.js';
 import { BaseUrl } from '../../model/base-url.js';
@@ -61,9 +61,7 @@ const Run = z
   })
   .superRefine((run, context) => {
     const { url, command, headers_env, sandbox, mounts, setup, submit, submit_mounts } = run;
-    const refuse = (path: string[], message: string): void => {
-      context.addIssue({ code: 'custom', path, message });
-    };
+    const refuse = refuserOf(context);
     if (url === null && command === null)
       refuse(
         [],

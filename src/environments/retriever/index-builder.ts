@@ -13,7 +13,7 @@ interface BuilderOptions {
 const MOST_POSTINGS = 2 ** 22;
 const TEXTS_AT_ONCE = 2 ** 20;
 
-/** Builds a kept index. Its memory is `most_postings`, the terms, and sixteen bytes a document. */
+/** Builds a kept index. Its memory is `most_postings`, the terms, and at its end 28 bytes a document. */
 export function createIndexBuilder({
   folder,
   tokenize,
@@ -127,14 +127,13 @@ interface Block {
 function createBlocks(file: string, most: number) {
   const written = createAppender(file);
   const blocks: Block[] = [];
-  const [terms, documents, counts] = [0, 0, 0].map(() => new Uint32Array(most)) as [
-    Uint32Array,
-    Uint32Array,
-    Uint32Array,
-  ];
+  const terms = new Uint32Array(most);
+  const documents = new Uint32Array(most);
+  const counts = new Uint32Array(most);
   let pending = 0;
   let known = 0;
   const flush = (): void => {
+    if (pending === 0) return;
     const { starts, postings } = byTerm(
       { terms: terms.subarray(0, pending), documents, counts },
       known,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Flag } from '../field-kinds.js';
+import { Flag, orNull } from '../field-kinds.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import type { ReplicaState } from '../workflow-safe/policy.js';
 import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy.js';
@@ -10,7 +10,6 @@ import { Begin, Holder, Level, Manner, Weights } from './orders.js';
  * epoch. If two write it, one loses, reads again and decides anew. Without a record nothing is fenced.
  */
 
-const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().default(null);
 /** Milliseconds since 1970. */
 const time = z.number();
 

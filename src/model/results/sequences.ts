@@ -5,14 +5,13 @@ import type { Trajectory } from '../journal/trajectory.js';
 import type { CallRules, Paths, Place } from './call-paths.js';
 import { chainOf, isWhole, pathsOf, rulesOf } from './call-paths.js';
 import type { Row } from './row-columns.js';
+import type { LogMessage } from './row-parts.js';
 import { policyVersions, requestsOf } from './runs.js';
 
 /** A rollout's calls as sequences of ids, the main one first and whole. Each sampled token is in exactly one. */
 
 /** Without what is decided from it. `sequence` 0 is main. */
 export type Sequence = Omit<NonNullable<Row['sequences']>[number], 'train_mask'>;
-
-export type SequenceMessage = Row['message_log'][number];
 
 export interface Sequences {
   sequences: [Sequence, ...Sequence[]];
@@ -111,8 +110,8 @@ function sequenceOf(trajectory: Trajectory, making: Making): Sequence {
 function logOf(
   trajectory: Trajectory,
   { run, ...begin }: { run: readonly number[]; ids: number; messages: number },
-): SequenceMessage[] {
-  const log: SequenceMessage[] = [];
+): LogMessage[] {
+  const log: LogMessage[] = [];
   let place = begin;
   for (const number of run) {
     for (const message of messagesOf(trajectory, { call: number, ...place })) log.push(message);
@@ -191,7 +190,7 @@ interface Part {
 }
 
 /** A call's part of its sequence: what it was asked with, and its answer. Ids stand on the last message of the news. */
-function messagesOf(trajectory: Trajectory, part: Part): SequenceMessage[] {
+function messagesOf(trajectory: Trajectory, part: Part): LogMessage[] {
   const { calls, start } = trajectory;
   const of = calls[part.call];
   if (of === undefined || start === null) return [];
@@ -205,10 +204,7 @@ function messagesOf(trajectory: Trajectory, part: Part): SequenceMessage[] {
   return [...asked, { ...said, ...sampledOf(sampled, start) }];
 }
 
-function askedIn(
-  { calls, materials }: Trajectory,
-  { call, ids, messages }: Part,
-): SequenceMessage[] {
+function askedIn({ calls, materials }: Trajectory, { call, ids, messages }: Part): LogMessage[] {
   const of = calls[call];
   if (of === undefined) return [];
   const token_ids = promptBeyond(calls, { number: call, first: ids });
@@ -220,7 +216,7 @@ function askedIn(
   const asked = [
     ...(system === undefined ? [] : [{ role: 'system', content: system }]),
     ...messagesBeyond(calls, { number: call, first }),
-  ].map((message): SequenceMessage => ({ ...message, token_ids: [] }));
+  ].map((message): LogMessage => ({ ...message, token_ids: [] }));
   const last = asked.at(-1);
   if (last === undefined)
     return token_ids.length === 0 ? [] : [{ role: 'user', content: '', token_ids }];

@@ -165,7 +165,7 @@ export function whyNothingServes({
   if (all.some(([, entry]) => isServing(entry))) return null;
   if (all.length === 0) return NO_ENGINE;
   const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
-    const why = fault === null ? '' : ` (${shortened(fault)})`;
+    const why = fault === null ? '' : ` (${briefFault(fault)})`;
     return `${url} is ${state === 'current' ? 'leaving' : state}${why}`;
   });
   const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
@@ -182,7 +182,7 @@ export const sleepText = ({ holder, level, until }: Omit<SleepView, 'nonce'>): s
 
 export const timeOfDay = (ms: number): string => new Date(ms).toISOString().slice(11, 19);
 
-export const shortened = (fault: string): string =>
+export const briefFault = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
 
 /** Its trainer may be another process by now, and wait for rollouts itself. */

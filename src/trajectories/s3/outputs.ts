@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
 import type { Formats } from '../../model/results/arrow/formats.js';
@@ -17,7 +16,7 @@ import { partOf, placesOf } from '../places.js';
 import type { Outputs, ResultFiles } from '../trajectory-store.js';
 import type { Objects, ResultObject } from './objects.js';
 import { bytesOf, joined, linesIn, openObjects } from './objects.js';
-import { findPart, openPartWriter, PART } from './part-writer.js';
+import { attemptName, findPart, openPartWriter, PART } from './part-writer.js';
 
 /**
  * Results as objects below one folder of a bucket. Nothing there is appended to or renamed: each attempt puts objects of
@@ -36,8 +35,6 @@ interface S3Outputs {
   formats: Formats;
   object_bytes?: number | undefined;
 }
-
-const attemptName = (): string => randomUUID().slice(0, 8);
 
 export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): Outputs {
   const kinds = kindsOf(formats);

@@ -15,6 +15,8 @@ export interface PartPlace {
 /** The list of a closed part. */
 export const PART = 'part.json';
 
+export const attemptName = (): string => randomUUID().slice(0, 8);
+
 /** Its objects, once it is closed. */
 export async function findPart(bucket: Bucket, folder: string): Promise<Objects | null> {
   const text = await bucket.get(`${folder}/${PART}`);
@@ -29,7 +31,7 @@ export async function openPartWriter(
   { kinds, folder, bucket, object_bytes = OBJECT_BYTES }: PartPlace,
   resume: PartPosition | null,
 ): Promise<PartWriter> {
-  const attempt = randomUUID().slice(0, 8);
+  const attempt = attemptName();
   const recordOf = (position: PartPosition): string =>
     `${folder}/${position.attempt}/${position.written}.json`;
   const before = resume && (await takenOver(resume, { kinds, bucket, record: recordOf(resume) }));

@@ -41,10 +41,10 @@ export type OpenSlices = Map<number, OpenSlice>;
 export function openSlices({ slices, num_repeats, max_in_flight, refill }: BatchPlan): OpenSlices {
   const rolloutsOf = ({ first, last }: BatchPlan['slices'][number]): number =>
     (last - first + 1) * num_repeats;
-  const inFlight = sharesInFlight(max_in_flight, slices.map(rolloutsOf));
+  const inFlight = sharesOf(max_in_flight, slices.map(rolloutsOf));
   // Any slice can use all of them.
   const anyOf = slices.map(() => Infinity);
-  const replacements = refill && sharesInFlight(refill.max_replacements, anyOf);
+  const replacements = refill && sharesOf(refill.max_replacements, anyOf);
   return new Map(
     slices.map((slice, i) => {
       const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
@@ -113,10 +113,10 @@ const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
   replacements === null ? [in_flight] : [in_flight, replacements];
 
 /**
- * Shares of `max_in_flight` for slices of so many rollouts: as equal as whole rollouts allow, and what one slice cannot use
- * goes to the others. With fewer rollouts than slices, the last slices wait for a share.
+ * Shares of a whole for slices that can use at most so much each: as equal as whole numbers allow, and what one slice
+ * cannot use goes to the others. If the whole is less than the slices, the last ones get none yet.
  */
-export function sharesInFlight(whole: number, rollouts: readonly number[]): number[] {
+export function sharesOf(whole: number, rollouts: readonly number[]): number[] {
   const shares = rollouts.map(() => 0);
   let left = whole;
   for (;;) {

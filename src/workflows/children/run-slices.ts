@@ -19,7 +19,7 @@ import {
   limitsTo,
   sendLimits,
   setShare,
-  sharesInFlight,
+  sharesOf,
   slicesProblem,
 } from './open-slices.js';
 import type { RolloutRunner } from './run-rollouts.js';
@@ -97,7 +97,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
     },
     setMaxInFlight: (maxInFlight) => {
       const slices = [...open.values()];
-      const shares = sharesInFlight(
+      const shares = sharesOf(
         maxInFlight,
         slices.map(({ rollouts }) => rollouts),
       );
