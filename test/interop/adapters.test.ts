@@ -14,7 +14,7 @@ import type { InteropBed } from './batch-bed.js';
 import { lastKinds, midGeneration, REQUEST, startInteropBed } from './batch-bed.js';
 import type { KeptEngine } from './engine-process.js';
 import { keepEngine } from './engine-process.js';
-import { suite, WITHOUT_START } from './engine.js';
+import { suite, WITHOUT_START, WITHOUT_VLLM } from './engine.js';
 import { compareWithTorch } from './labelled-turns.js';
 import { makeAdapters } from './torch-logprobs.js';
 
@@ -33,7 +33,7 @@ const STORE = 'adapters';
 const ENDED_WITHIN_MS = 600_000;
 
 suite('adapters that a trainer publishes while a real engine samples', {
-  skip: WITHOUT_START,
+  skip: WITHOUT_VLLM || WITHOUT_START,
   timeout: 3_600_000,
   tests: () => {
     let engine: KeptEngine;

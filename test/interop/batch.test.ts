@@ -17,7 +17,7 @@ import {
   midGeneration,
   turnClock,
 } from './batch-bed.js';
-import { baseUrl, control, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
+import { baseUrl, openControl, PAUSES, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
 
 const PAUSE_MS = 4000;
 
@@ -35,8 +35,11 @@ suite('a greedy batch on a real engine', {
         assertComplete(undisturbed, SIZE);
       });
     });
+    const bound = { within_ms: 120_000, signal: new AbortController().signal };
+    const control = openControl();
     after(async () => {
-      await control('POST', '/resume');
+      await control.resume(bound);
+      await control.close();
       await interop.end();
     });
 
@@ -59,7 +62,7 @@ suite('a greedy batch on a real engine', {
         assert.ok(metrics['inherited_tokens']! > 0, 'no generation was hit');
       }));
 
-    for (const mode of ['abort', 'wait', 'keep'] as const) {
+    for (const mode of PAUSES) {
       test(`that is paused in its midst with mode=${mode} waits, and then has the rows of the undisturbed one, at the first attempt`, () =>
         interop.bed.observed(async () => {
           const worker = await interop.bed.startWorker(mode);
@@ -68,13 +71,10 @@ suite('a greedy batch on a real engine', {
           await batch.start(REQUEST);
           await untilTurns(SIZE.samples / 2);
           await runs();
-          assert.deepEqual(await control('POST', `/pause?mode=${mode}`), {
-            status: 200,
-            body: { status: 'paused' },
-          });
+          await control.pause({ mode, cache: 'keep' }, bound);
           if (mode === 'abort') await isVisible();
           await parks(batch);
-          await control('POST', '/resume');
+          await control.resume(bound);
           const outcome = await batch.outcome();
           await worker.stop();
           assertComplete(outcome, SIZE);

@@ -2,6 +2,8 @@ import { describe, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import type { Kind } from '../../src/generation/adapters.js';
 import { ADAPTERS } from '../../src/generation/adapters.js';
+import type { WeightControl } from '../../src/generation/weight-control.js';
+import type { PauseMode } from '../../src/model/policy/orders.js';
 
 /** The real engine under test: a server named by an environment variable. */
 
@@ -73,16 +75,14 @@ export async function servedModel(service: GenerationService): Promise<string> {
   return models[0]!.id;
 }
 
-/** One call of the engine's own control endpoints. */
-export async function control(
-  method: 'GET' | 'POST',
-  path: string,
-): Promise<{ status: number; body: unknown }> {
-  const url = `${baseUrl().replace(/\/v1$/, '')}${path}`;
-  const response = await fetch(url, { method, signal: AbortSignal.timeout(120_000) });
-  const text = await response.text();
-  return { status: response.status, body: text === '' ? null : (JSON.parse(text) as unknown) };
-}
+/** Whoever pauses it beside this program. The kinds that freeze or end what runs; vLLM also waits for it. */
+export const PAUSES: readonly PauseMode[] =
+  KIND === 'vllm' ? ['abort', 'wait', 'keep'] : ['abort', 'keep'];
+
+export const openControl = (): WeightControl =>
+  ADAPTERS[KIND].control({
+    ...{ replica: baseUrl(), control_url: null, api_key: null, control_api_key: null, model: null },
+  });
 
 /** The number of running requests from `/metrics`. */
 export async function runningRequests(): Promise<number> {

@@ -9,7 +9,7 @@ import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH, REF, requestOf } from '../fakes/temporary-store.js';
-import { baseUrl, openEngine, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
+import { baseUrl, KIND, openEngine, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
 import { LOGPROB_TOLERANCE, promptOf, SPECIAL_TOKENS } from './play.js';
 
 const TOP = 20;
@@ -69,18 +69,28 @@ async function firstOf(bench: Bench, at: string) {
 }
 
 /** The engine's own likeliest tokens behind these ids. */
-async function likeliest(model: string, prompt: number[]): Promise<Map<number, number>> {
-  const response = await fetch(`${baseUrl()}/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      ...{ model, prompt, max_tokens: 1, temperature: TEMPERATURE, logprobs: TOP },
-      ...{ return_tokens_as_token_ids: true, ignore_eos: true, add_special_tokens: false },
-    }),
-  });
-  const { choices } = (await response.json()) as {
-    choices: { logprobs: { top_logprobs: Record<string, number>[] } }[];
-  };
+const likeliest = (model: string, ids: number[]): Promise<Map<number, number>> =>
+  KIND === 'sglang' ? likeliestOfSglang(ids) : likeliestOfVllm(model, ids);
+
+async function post(url: string, body: object): Promise<unknown> {
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  return await response.json();
+}
+
+async function likeliestOfSglang(input_ids: number[]): Promise<Map<number, number>> {
+  const { meta_info } = (await post(`${baseUrl().replace(/\/v1$/, '')}/generate`, {
+    ...{ input_ids, return_logprob: true, top_logprobs_num: TOP },
+    sampling_params: { max_new_tokens: 1, temperature: TEMPERATURE, ignore_eos: true },
+  })) as { meta_info: { output_top_logprobs: [logprob: number, id: number][][] } };
+  return new Map(meta_info.output_top_logprobs[0]!.map(([logprob, id]) => [id, logprob]));
+}
+
+async function likeliestOfVllm(model: string, prompt: number[]): Promise<Map<number, number>> {
+  const { choices } = (await post(`${baseUrl()}/completions`, {
+    ...{ model, prompt, max_tokens: 1, temperature: TEMPERATURE, logprobs: TOP },
+    ...{ return_tokens_as_token_ids: true, ignore_eos: true, add_special_tokens: false },
+  })) as { choices: { logprobs: { top_logprobs: Record<string, number>[] } }[] };
   const top = choices[0]!.logprobs.top_logprobs[0]!;
   return new Map(Object.entries(top).map(([id, p]) => [Number(id.replace('token_id:', '')), p]));
 }
