@@ -14,6 +14,7 @@ import { plain } from '../platform/plain.js';
 const LOOK_EVERY_MS = 1000;
 const ANSWER_BYTES = 4 * 2 ** 20;
 const ANSWER_MS = 5000;
+/** What a proxy says that has no engine behind it. */
 const NOBODY = [502, 503, 504];
 const PASSED_ON = ['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const;
 const ENDING = ['SIGTERM', 'SIGINT'] as const;

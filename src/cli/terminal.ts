@@ -57,4 +57,5 @@ async function throughPager(pager: string, text: string): Promise<boolean> {
   }
 }
 
+/** Exit code of the shell. */
 const NOT_FOUND = 127;

@@ -49,7 +49,10 @@ export interface BatchHandle {
   outcome: () => Promise<Outcome>;
 }
 
-/** `refused`: its newest start, after this result. `is_refusal`: why it has none. `forgotten`: by Temporal. */
+/**
+ * `refused`: why its newest start was refused; the result is older. `is_refusal`: that is why it has none. `forgotten`:
+ * Temporal has lost the batch.
+ */
 export type Outcome =
   | { result: BatchResult; refused?: string }
   | { failure: string; is_refusal?: true; forgotten?: true };
@@ -82,7 +85,7 @@ function batchClient(server: Server, looks: Server) {
     (tell = () => undefined) =>
       look(batchId, { server: looks, tell });
   return {
-    /** Starts it, continues it if it has ended, or joins it if it runs with this request; rejects if the id names another request. */
+    /** Starts, continues or joins it, as `startOrJoin` does; rejects if the id names another request. */
     start: async (batch: BatchStart): Promise<StartedBatch> => ({
       started: await startOrJoin(server, batch),
       look: lookAt(batch.batchId),
@@ -102,7 +105,7 @@ function batchClient(server: Server, looks: Server) {
     /** The type of the workflow that has this id; null: Temporal has none, or no longer. */
     typeOf: async (id: string): Promise<string | null> =>
       (await describedAs(id, { server: looks, ms: BRIEF_MS }))?.type ?? null,
-    /** Ends a running batch and keeps its results so far. Returns why it does not end yet; null: it ends. Rejects if none runs. */
+    /** Ends it and keeps its results so far. Returns why it does not end yet; null: it ends. Rejects if none runs. */
     stop: (batchId: string): Promise<string | null> =>
       stopped(server, handleOf(batchId)).catch((error: unknown) => {
         if (!(error instanceof WorkflowNotFoundError)) throw error;

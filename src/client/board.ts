@@ -223,7 +223,7 @@ function meanReward({ valid, reward_sum, done, requested }: BatchProgress): stri
   return `${(reward_sum / valid).toFixed(3)}${done < requested ? ` of ${formatNumber(valid)}` : ''}`;
 }
 
-/** By rollouts that ended while the batch waited for nothing; null: too few, or of a continued batch. */
+/** By rollouts that ended while it waited for nothing; null: too few, or a continued batch, whose ended come at once. */
 function etaSeconds(progress: BatchProgress, { done_per_s }: Pace): number | null {
   const { phase, done, requested, waiting, continued = false } = progress;
   if (phase !== 'running' || done_per_s === null || waiting !== null || continued) return null;

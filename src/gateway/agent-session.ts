@@ -98,5 +98,6 @@ export interface AnswererFact {
 }
 
 export interface NewAnswerer extends AnswererFact {
+  /** Throws if the journal is another's. */
   stillOurs: () => Promise<void>;
 }

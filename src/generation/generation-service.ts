@@ -57,7 +57,7 @@ export type AsSet = Pick<
   | 'top_logprobs'
 >;
 
-/** What a stream added, each token of it where the engine counted it. `logprobs` is as long as `token_ids`, or empty if none were requested. */
+/** What a stream added, each token where the engine counted it. Without requested logprobs, `logprobs` is empty. */
 export interface Delta {
   token_ids: number[];
   logprobs: number[];

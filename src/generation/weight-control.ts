@@ -28,8 +28,8 @@ export interface WeightControl {
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
   logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
   /**
-   * Asks without changing anything. A refused key is `GenerationRejected`, and so is an engine that is asleep, unless its
-   * sleep is `ours`. `sleep`: it has to be able to.
+   * Asks without changing anything. A refused key is `GenerationRejected`, and so is an engine that is asleep, unless
+   * its sleep is `ours`. `sleep`: it has to be able to.
    */
   examine(
     needs: { cache: CacheRule; weights?: Pick<Weights, 'kind'>; sleep?: 'able' | 'ours' | null },
@@ -57,6 +57,7 @@ export interface WeightControl {
   adapters(bound: Bound): Promise<string[]>;
   /** Beside the others. Nothing is paused. */
   loadAdapter(adapter: { name: string; path: string }, bound: Bound): Promise<void>;
+  /** Does nothing if it is not there. */
   unloadAdapter(name: string, bound: Bound): Promise<void>;
   /** One for each token of the prompt except the first, of its weights or of an adapter. */
   promptLogprobs(
@@ -102,6 +103,6 @@ export interface Remedies {
   tested: readonly string[];
   /** When it has no routes that change its weights. */
   no_control: string;
-  /** What it has to be started with for each thing that it can do beside sampling. `routes`: those that change weights. */
+  /** What it has to be started with to do more than sample. `routes`: those that change weights. */
   flags: Readonly<Record<'routes' | 'adapters' | 'places' | 'sent' | 'sleep' | 'images', string>>;
 }

@@ -197,7 +197,7 @@ export interface Tried {
   inodes: number;
   /** What keeps the readers from reading there: `the umask`, or a directory. null: nothing. */
   closed: string | null;
-  /** The first directory of the path that was not there: a disk that is not mounted, or a typing error. null: all were. */
+  /** The path's first directory that was not there: a disk is not mounted, or a typing error. null: all were. */
   missing: string | null;
 }
 

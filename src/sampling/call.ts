@@ -84,9 +84,9 @@ export interface Means {
 export type Exit = 'moved' | 'starts_over';
 
 /**
- * `sampled`: the journal has the answer's `generation` line. `moved`: the replica changes its weights, or the room
- * has changed; the answer continues on any replica that serves. `starts_over`: it would mix more versions than the batch allows, and its tokens
- * have been dropped. Who called calls again, or decides what the fault means.
+ * `sampled`: the journal has the answer's `generation` line. `moved`: the replica changes its weights, or the room has
+ * changed; the answer continues on any replica that serves. `starts_over`: it would mix more versions than the batch
+ * allows, and its tokens have been dropped. Who called calls again, or decides what the fault means.
  */
 export type Outcome = 'sampled' | Exit | { failed: Fault };
 

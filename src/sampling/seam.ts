@@ -11,7 +11,7 @@ import type { Trajectory } from '../model/journal/trajectory.js';
 
 /**
  * Whether an interrupted turn can continue in another request. What an engine counts or follows within one answer
- * starts anew there: penalties on generated tokens, words that it has begun, and structures. (A repetition penalty counts the prompt, too.)
+ * starts anew there: penalties on generated tokens (a repetition penalty counts the prompt, too), words, structures.
  */
 export const canContinue = ({
   presence_penalty,

@@ -6,11 +6,12 @@ import { differenceText, takeAhead } from '../platform/waits/common-clock.js';
 import type { Config } from './config.js';
 import { connectionSettings } from './connection-settings.js';
 
+/** For connecting, and for the answers. */
 const WITHIN_MS = 10_000;
 /** Somebody may set a clock while the worker runs. */
 export const COMPARE_EVERY_MS = 10 * 60_000;
 
-/** Has this process go by the server's clock if its host's differs. */
+/** Has this process go by the server's clock if its host's differs. A worker's own connection ends no call early. */
 export async function compareClocks(
   config: Pick<Config, 'temporal'>,
   { log, within_ms = WITHIN_MS }: { log: Pick<Logger, 'warn' | 'debug'>; within_ms?: number },

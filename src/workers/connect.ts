@@ -20,7 +20,7 @@ export interface Connected {
   settings: ConnectionSettings;
 }
 
-/** For five minutes, and says so; null: `signal` ended the wait. Throws at once what waiting does not mend. */
+/** Waits five minutes for a server, and says so; null: `signal` ended it. Throws at once what waiting does not mend. */
 export async function connect(
   config: Pick<Config, 'temporal'>,
   { log, signal }: { log: Logger; signal: AbortSignal },
@@ -87,11 +87,15 @@ const SERVICES = ['workflowService', 'operatorService', 'healthService'] as cons
 
 /** Many parts of a worker hold its first connection, or a service of it: these stay, and send by the next one. */
 function sendBy(next: NativeConnection, connection: NativeConnection): void {
+  // Where calls look for their deadlines.
   Object.assign(next, { callContextStorage: connection.callContextStorage });
   for (const name of SERVICES) connection[name].rpcImpl = next[name].rpcImpl;
 }
 
-/** Its asynchronous context around each activity is expensive to follow (activities/attempt.ts), and unused here. */
+/**
+ * The SDK keeps an asynchronous context around each activity, with a signal that ends calls. Nothing here uses it, and
+ * following it is expensive (activities/attempt.ts).
+ */
 async function connectTo(options: NativeConnectionOptions): Promise<NativeConnection> {
   const connection = await NativeConnection.connect(options);
   connection.withAbortSignal = (_, call) => call();

@@ -42,6 +42,7 @@ export function openStore(
 interface Use<T> {
   env: NodeJS.ProcessEnv;
   bounds?: { max_cached_bytes: number; max_request_bytes: number };
+  /** The longest wait for the store; absent: until it gives up. */
   within_ms?: number;
   say?: (line: string) => void;
   /** `away`: why the store does not answer; null: it does. */

@@ -39,8 +39,11 @@ export async function knowAttributes(
     if (upserts) throw error;
     log.debug(`search attributes not checked: ${describeError(error)}`);
   });
-  /** Those that the namespace has no room for: rollouts are played without them. */
-  return { unlisted: () => unlisted, look };
+  return {
+    /** Those that the namespace has no room for: rollouts are played without them. */
+    unlisted: () => unlisted,
+    look,
+  };
 }
 
 type Log = Pick<Logger, 'info' | 'warn' | 'debug'>;

@@ -150,7 +150,7 @@ export interface Body {
 const MIB = 1024 * 1024;
 const OF_ALL = 256 * MIB;
 const OF_ROLLOUT = 32 * MIB;
-/** Any body may have so many, and a rollout's oldest one all that it needs: else those that are begun would wait for each other. */
+/** Any body may have so many, and a rollout's oldest all that it needs: else begun ones would wait for each other. */
 const OF_ANY = 64 * 1024;
 
 interface Rollout {

@@ -10,6 +10,7 @@ import type { BodyRead, BodyToRead } from './request-thread.js';
 
 /** Bodies become requests; large ones in a thread, since others wait as long as the event loop reads. */
 export interface RequestReader {
+  /** Throws a `Refused`. */
   read: (body: Buffer, reading: Reading) => Promise<HashedRequest>;
   close: () => Promise<void>;
 }

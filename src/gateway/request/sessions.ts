@@ -135,7 +135,7 @@ const ANSWERS_WITHIN_MS = 1000;
 /** So long one look counts, for all calls that are on their way there. */
 const COUNTS_MS = 1000;
 
-/** Gateways of other workers: which of them answer now. A frozen one does not, and neither does another program that has got its port. */
+/** Which gateways of other workers answer now. A frozen one does not, nor another program that has got its port. */
 function createNeighbours() {
   const client = createHttpClient({ connect_timeout_ms: ANSWERS_WITHIN_MS });
   const looks = new Map<string, { at: number; answers: Promise<boolean> }>();

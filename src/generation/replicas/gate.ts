@@ -12,6 +12,7 @@ const SILENT_MS = 1000;
 
 /** Which replicas the policy record allows to serve. Without a record all do. */
 export interface Gate {
+  /** Reads the record. Throws `StoreFault`. */
   refresh(): Promise<void>;
   /** Whether it may be asked what does not depend on its weights. */
   admits(replica: string): boolean;

@@ -45,6 +45,7 @@ const LONGEST_PAUSE_MS = 30_000;
 /** The random share of a pause, so that the workers of a deployment do not probe in step. */
 const JITTER = 0.25;
 
+/** Returns the same object if nothing changes. */
 export function nextHealth(health: Health, news: HealthNews): Health {
   switch (news.kind) {
     case 'fault':

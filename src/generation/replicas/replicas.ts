@@ -218,7 +218,7 @@ interface Asking<T> {
   signal: AbortSignal;
 }
 
-/** A small request that another program wrote: one that two replicas answer with 500 is at fault itself, and neither is set aside. */
+/** A small request that another program wrote is at fault itself if two replicas answer 500: neither is set aside. */
 async function withSecondOpinion<T>(
   first: Member,
   { ask, another, signal }: Asking<T>,

@@ -15,6 +15,7 @@ interface Given extends Bound {
 export interface Ask {
   /** The base URL of whom it asks, in messages. */
   replica: string;
+  /** Whatever the status. */
   raw: (name: string, given: Given) => Promise<HttpReply>;
   /** Throws by status, then `ProtocolError` if the body does not match the schema. */
   ask: <T>(name: string, given: Given & { schema: z.ZodType<T> }) => Promise<T>;

@@ -16,7 +16,10 @@ export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
 
 export interface HttpClientOptions {
   connect_timeout_ms: number;
-  /** Less than the server does: an exchange on a closing connection fails. 0: a new connection for each exchange. */
+  /**
+   * How long an idle connection is kept, whatever the server announces. Less than the server does, since an exchange on
+   * a closing connection fails. 0: a new connection for each exchange.
+   */
   keep_alive_ms?: number;
   /** Limit of connections to one origin; null: none. */
   connections?: number | null;

@@ -17,7 +17,7 @@ export function createAllowance(limit: number) {
   const share = () => {
     let own = 0;
     return {
-      /** Waits until that many bytes fit. A share that already has some never waits. Rejects with the signal's reason. */
+      /** Waits until so many bytes fit; a share that has some never waits. Rejects with the signal's reason. */
       take: async (bytes: number, signal: AbortSignal): Promise<void> => {
         if (own > 0) taken += bytes;
         else await line.join(bytes, signal);

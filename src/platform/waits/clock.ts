@@ -17,6 +17,7 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
+/** Longer timers end at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** How long who calls again waits behind a fault: each wait is twice as long as the one before, up to 15 s. */

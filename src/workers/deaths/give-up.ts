@@ -23,6 +23,7 @@ interface Place {
 export interface RunningActivities {
   workflows: () => AsyncIterable<Place>;
   describe: (workflow: Place) => Promise<readonly Pending[]>;
+  /** Rejects if it does not run any more. */
   fail: (activity: Place & { activityId: string }, message: string) => Promise<void>;
 }
 
@@ -40,7 +41,7 @@ export function reachActivities(client: Client, task_queue: string): RunningActi
   };
 }
 
-/** Their next attempts start at once, with what their heartbeats kept. Returns how many there were. */
+/** Fails activities of dead processes: next attempts start at once, with what heartbeats kept. Returns how many. */
 export async function giveUp(
   dead: ReadonlyMap<string, string>,
   { workflows, describe, fail }: RunningActivities,

@@ -75,6 +75,7 @@ const ONLY: Readonly<Record<string, { value?: unknown; expected: string }>> = {
   stop: { expected: 'none' },
 };
 
+/** Throws a `Refused`. */
 function checkOnly(body: Body): void {
   for (const [name, { value, expected }] of Object.entries(ONLY)) {
     const got = body[name];
