@@ -1,13 +1,12 @@
 import type { Allowed } from '../platform/http/allowed.js';
 import type { GenerationService } from './generation-service.js';
-import type { Remedies, WeightControl } from './weight-control.js';
+import type { WeightControl } from './weight-control.js';
 import type { HttpOptions } from './wire/http.js';
 
 /** An engine's kind: how it is asked to sample, and how its weights are changed. */
 export interface Adapter {
   service: (options: ServiceOptions) => GenerationService;
   control: (options: ControlOptions) => WeightControl;
-  remedies: Remedies;
 }
 
 export interface ServiceOptions extends HttpOptions {

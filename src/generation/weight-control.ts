@@ -39,10 +39,7 @@ export interface WeightControl {
   /** Cuts off running and waiting requests; the engine stays paused. */
   cutOff(bound: Bound): Promise<void>;
   load(weights: Weights, bound: Bound): Promise<void>;
-  /**
-   * Sets what `/weight_info` and the spans of a stream say from here on, and reads it back. Does nothing if the server
-   * has no label.
-   */
+  /** Sets what `/weight_info` and spans say from here on, and reads it back. Does nothing if there is no label. */
   label(label: string, bound: Bound): Promise<void>;
   /** What the engine says of its weights; null: it has no label. */
   said(bound: Bound): Promise<string | null>;

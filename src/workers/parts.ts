@@ -112,16 +112,23 @@ function deployedOf(
   };
 }
 
-export function createPool(
-  { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
-  { env, log, replies, policy }: PartsContext & { replies: Allowance; policy?: PolicyReading },
-): GenerationPool & { close: () => Promise<void> } {
+interface ServiceContext {
+  settings: GenerationServiceSettings;
+  env: NodeJS.ProcessEnv;
+  replies: Allowance;
+}
+
+/** How replicas of a service are asked to sample, each by its URL. */
+export function servicesOf(
+  name: string,
+  { settings, env, replies }: ServiceContext,
+): (url: string) => GenerationService {
   const api_key = apiKeyOf(name, { settings, env });
-  const allowed = allowedBy(settings.allow, settings.base_urls);
-  const create = (url: string): GenerationService =>
+  const { lookupFor } = allowedBy(settings.allow, settings.base_urls);
+  return (url) =>
     ADAPTERS[settings.kind].service({
       base_url: url,
-      lookup: allowed.lookupFor(url),
+      lookup: lookupFor(url),
       wire: settings.wire,
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
@@ -130,6 +137,14 @@ export function createPool(
       ...(settings.max_answer !== undefined && { max_answer_bytes: bytesOf(settings.max_answer) }),
       answers: replies,
     });
+}
+
+export function createPool(
+  { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
+  { env, log, replies, policy }: PartsContext & { replies: Allowance; policy?: PolicyReading },
+): GenerationPool & { close: () => Promise<void> } {
+  const allowed = allowedBy(settings.allow, settings.base_urls);
+  const create = servicesOf(name, { settings, env, replies });
   const replicas = createReplicas(settings.base_urls.map(create), {
     max_concurrent: settings.max_concurrent ?? evenShare(config),
     ...(policy !== undefined && { policy }),
@@ -152,9 +167,8 @@ export function createPool(
 }
 
 /**
- * Together the replicas take everything that the worker runs, so a single one never has a line before it. If one fails,
- * the others get no more than their share. The rest waits here, where it is measured, instead of in an overloaded
- * engine.
+ * Together the replicas take all that the worker runs, so a single one never has a line before it. If one fails, the
+ * others get no more than their share. The rest waits here, where it is measured, and not in an engine.
  */
 function evenShare(config: Config): (replicas: number) => number {
   const { generations } = memoryOf(config);

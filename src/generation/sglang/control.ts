@@ -25,7 +25,7 @@ const NEEDED = [
 ];
 const ADAPTER_ROUTES = ['/load_lora_adapter', '/unload_lora_adapter'];
 
-export const REMEDIES: Remedies = {
+const REMEDIES: Remedies = {
   name: 'SGLang',
   tested: ['0.5.23'],
   no_control: 'its --admin-api-key in control.api_key_env',

@@ -1,4 +1,3 @@
-import { pino } from 'pino';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
@@ -7,7 +6,7 @@ import { GENERATION_EXAMPLE, memoryOf } from '../config.js';
 import { unreachable } from '../agent-problems.js';
 import { RAISE_LIMIT, cutByOpenFiles } from '../open-files.js';
 import { apiKeyOf, createControls } from '../controls.js';
-import { createPool } from '../parts.js';
+import { servicesOf } from '../parts.js';
 import { checkEngine } from './check-engines.js';
 import { checkEnvironments } from './check-environments.js';
 import { askForIds, checkStore } from './check-store.js';
@@ -16,9 +15,8 @@ import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS, broken, findingsOf, limited } from './finding.js';
 
 /**
- * Asks every part that temporal.yaml names once, and leaves each as it was. Never rejects because of a part. `file`: the
- * user's `--config`, for the commands of remedies. `stack`: the settings of the stack that runs with this file; null: none
- * does.
+ * Asks every part of temporal.yaml once, and leaves each as it was. Never rejects because of a part. `file`: the user's
+ * `--config`, for remedies. `stack`: the settings of the stack that runs with this file; null: none does.
  */
 export async function checkDeployment(
   config: Config,
@@ -57,19 +55,17 @@ export async function checkEngines(
   }: { env: NodeJS.ProcessEnv; stack?: string | null; within_ms?: number },
 ): Promise<Finding[]> {
   const replies = createAllowance(memoryOf(config).reply_bytes);
-  const log = pino({ level: 'silent' });
   const found = Object.entries(config.generation).map(async ([name, settings]) => {
     try {
       const api_key = apiKeyOf(name, { settings, env });
+      const open = servicesOf(name, { settings, env, replies });
       const controls = createControls(name, { settings, env, replies });
-      const of_replicas = controls.of(null).map(async (control, i) => {
-        const url = settings.base_urls[i] ?? '';
-        const own = { ...settings, base_urls: [url] };
-        const pool = createPool({ name, settings: own, config }, { env, log, replies });
+      const of_replicas = controls.of(null).map(async (control) => {
+        const service = open(control.replica);
         try {
-          return await checkEngine({ name, url, settings, pool, control, api_key, within_ms });
+          return await checkEngine({ name, settings, service, control, api_key, within_ms });
         } finally {
-          await Promise.all([pool.close(), control.close()]);
+          await Promise.all([service.close(), control.close()]);
         }
       });
       return (await Promise.all(of_replicas)).flat();

@@ -1,34 +1,22 @@
-import type { GenerationPool } from '../../activities/dependencies.js';
 import { isShared } from '../../activities/policy/ask.js';
-import type { DescribedReplica, GenerationService } from '../../generation/generation-service.js';
-import { probeRequest } from '../../generation/logprobs-probe.js';
+import type { ServiceDescription } from '../../generation/generation-service.js';
+import { probeLogprobsMode, probeRequest } from '../../generation/logprobs-probe.js';
 import { refusedKey } from '../../model/refused-key.js';
-import type { WeightControl } from '../../generation/weight-control.js';
-import { ADAPTERS } from '../../generation/adapters.js';
 import { Fault } from '../../model/faults.js';
 import { TO_HAVE_PROCESSED } from '../../model/logprobs-mode.js';
 import { preview, previews } from '../../model/problems.js';
 import { httpFailureIn, isOfTls } from '../../platform/http/failure.js';
 import { describeError } from '../../platform/errors.js';
-import type { GenerationServiceSettings } from '../generation-settings.js';
+import { orAborted } from '../../platform/waits/abort.js';
 import type { Finding, Found } from './finding.js';
 import { broken, findingsOf, limited, ok } from './finding.js';
+import type { EngineToCheck } from './engine-abilities.js';
 import { abilitiesOf, versionOf } from './engine-abilities.js';
 import { z } from 'zod';
 import { jsonOf } from '../../generation/wire/ask.js';
+import { serverRoot } from '../../generation/wire/http.js';
 import type { Answer } from '../../platform/http/client.js';
 import { createHttpClient } from '../../platform/http/client.js';
-
-export interface EngineToCheck {
-  name: string;
-  url: string;
-  settings: GenerationServiceSettings;
-  /** Sends requests only to this replica. */
-  pool: Pick<GenerationPool, 'describe' | 'askEach'>;
-  control: WeightControl;
-  api_key: string | null;
-  within_ms: number;
-}
 
 const IS_SLOW = 'it is slow, busy, or still starting: see its own log. Workers wait for it';
 const NEEDS_TOKENS =
@@ -36,14 +24,13 @@ const NEEDS_TOKENS =
 
 /** Checks one replica: whether it is available, has the model, returns what a row needs, and can change its weights. */
 export const checkEngine = async (engine: EngineToCheck): Promise<Finding[]> =>
-  findingsOf(`generation.${engine.name} ${engine.url}`, await foundOf(engine));
+  findingsOf(`generation.${engine.name} ${engine.service.replica}`, await foundOf(engine));
 
 async function foundOf(engine: EngineToCheck): Promise<Found[]> {
-  const { name, settings, pool, within_ms } = engine;
-  const signal = AbortSignal.timeout(within_ms);
-  let described: DescribedReplica;
+  const { name, settings, service, control, within_ms } = engine;
+  let described: ServiceDescription;
   try {
-    [described] = (await pool.describe(signal)) as [DescribedReplica];
+    described = await service.describe(AbortSignal.timeout(within_ms));
   } catch (error) {
     return [broken(saidOf(error, engine), await remedyOf(error, engine))];
   }
@@ -56,28 +43,22 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
     return [broken(what, `name a model that it serves in generation.${name}.model`)];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
-  const found = [ok(`${versionOf(version, settings.kind)}, model ${preview(model.id)}${length}`)];
-  // Each question has its own limit.
-  const unlimited = new AbortController().signal;
-  const [asleep] = await pool.askEach((service) => service.isAsleep(), unlimited);
-  if (asleep?.answer === true) {
+  const found = [
+    ok(`${versionOf(version, control.remedies)}, model ${preview(model.id)}${length}`),
+  ];
+  if (await service.isAsleep()) {
     // Some versions break when they are asked to generate.
     const what = 'asleep: it generates nothing, and its weights cannot be changed';
     const remedy = 'somebody has put it to sleep (POST /sleep); POST /wake_up ends that';
     return [...found, limited(what, remedy)];
   }
-  const [asked] = await pool.askEach(
-    (service, asked) => askToGenerate(service, { engine, model: model.id, ...asked }),
-    unlimited,
-  );
-  const control = await checkControl(engine, version);
-  const [abilities] = await pool.askEach(
-    (service) =>
-      abilitiesOf(service, { ...engine, kind: settings.kind, model: model.id }).catch(noneOf),
-    unlimited,
-  );
-  const isOne = await checkIsOne(engine);
-  return [...found, ...(asked?.answer ?? []), control, ...(abilities?.answer ?? []), ...isOne];
+  return [
+    ...found,
+    ...(await askToGenerate(engine, model.id)),
+    await checkControl(engine, version),
+    ...(await abilitiesOf(engine, model.id).catch(noneOf)),
+    ...(await checkIsOne(engine)),
+  ];
 }
 
 /** What else was found says why. */
@@ -86,13 +67,9 @@ function noneOf(error: unknown): Found[] {
   throw error;
 }
 
-type Asked = Parameters<Parameters<GenerationPool['askEach']>[0]>[1];
-
-async function askToGenerate(
-  service: GenerationService,
-  { engine, model, logprobsMode }: { engine: EngineToCheck; model: string } & Asked,
-): Promise<Found[]> {
-  const signal = AbortSignal.timeout(engine.within_ms);
+async function askToGenerate(engine: EngineToCheck, model: string): Promise<Found[]> {
+  const { service, within_ms } = engine;
+  const signal = AbortSignal.timeout(within_ms);
   if (await service.isPaused()) {
     const remedy = 'somebody has paused it (POST /pause); /resume ends that';
     return [limited('paused: generations wait', remedy)];
@@ -109,25 +86,25 @@ async function askToGenerate(
     return [broken(saidOf(error, engine), remedy)];
   }
   const tokens = ok('token ids, a logprob each, tokenizer');
-  const mode = await logprobsMode(model, { signal });
+  const mode = await orAborted(probeLogprobsMode(service, model), signal);
   if (mode === 'processed') return [tokens, ok('logprobs: processed')];
   const remedy = `${TO_HAVE_PROCESSED}, or ask for generation.logprobs_mode "raw", or sample at temperature 1 without other changes`;
   return [tokens, limited(`logprobs: ${mode}`, remedy)];
 }
 
 async function needsOf(error: unknown, engine: EngineToCheck): Promise<string> {
-  const name = await otherServer(engine.url, engine);
+  const name = await otherServer(engine);
   if (name !== null) return `this is ${name}: ${NEEDS_TOKENS}`;
   const isAway = error instanceof Fault && error.type === 'GenerationUnavailable';
   return isAway ? `its own log may say why; ${NEEDS_TOKENS}` : NEEDS_TOKENS;
 }
 
 async function checkControl(engine: EngineToCheck, version: string | null): Promise<Found> {
-  const { control, settings, within_ms } = engine;
+  const { control, within_ms } = engine;
   const remedy =
     version?.endsWith('+simulator') === true
       ? 'for policy updates: start the simulator with --dev-mode true'
-      : `for policy updates: ${ADAPTERS[settings.kind].remedies.no_control}, generation.….control where the routes are elsewhere (docs/engines.md)`;
+      : `for policy updates: ${control.remedies.no_control}, generation.….control where the routes are elsewhere (docs/engines.md)`;
   try {
     const bound = { within_ms, signal: AbortSignal.timeout(within_ms) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
@@ -152,14 +129,11 @@ async function checkIsOne(engine: EngineToCheck): Promise<Found[]> {
 }
 
 /** Without the URL, which the part names, and with the trial's requests by what they are. */
-const saidOf = (
-  error: unknown,
-  { url, within_ms }: Pick<EngineToCheck, 'url' | 'within_ms'>,
-): string =>
+const saidOf = (error: unknown, { service, within_ms }: EngineToCheck): string =>
   isOfLimit(error)
     ? `no answer within ${within_ms / 1000} s`
     : describeError(error)
-        .replaceAll(`${url}: `, '')
+        .replaceAll(`${service.replica}: `, '')
         .replaceAll(/\bcompletion probe\.[\d.]+:/g, 'a completion to try it:');
 
 const isOfLimit = (error: unknown): boolean =>
@@ -171,7 +145,7 @@ const isSlow = (error: unknown): boolean => {
 };
 
 async function remedyOf(error: unknown, engine: EngineToCheck): Promise<string> {
-  const { settings, url } = engine;
+  const { settings, control } = engine;
   const status = error instanceof Fault ? error.status : null;
   const refused = refusedKey(status, settings);
   if (refused !== null) return refused;
@@ -182,8 +156,8 @@ async function remedyOf(error: unknown, engine: EngineToCheck): Promise<string> 
   // Engines answer these two to anybody.
   const isOther = error instanceof Fault && error.type === 'ProtocolError';
   if (status === 404 || isOther) {
-    const name = (await otherServer(url, engine)) ?? 'something';
-    const { name: own } = ADAPTERS[settings.kind].remedies;
+    const name = (await otherServer(engine)) ?? 'something';
+    const { name: own } = control.remedies;
     return `${name} answers there, and not ${own}: start ${own} (docs/engines.md has the command), or correct base_urls, which end in /v1`;
   }
   return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
@@ -212,16 +186,13 @@ const SIGNS: readonly [path: string, sign: Sign][] = [
 const MOST_BYTES = 2 ** 20;
 
 /** Which known program answers there that is no vLLM; null: none, or it does not say. Never rejects. */
-async function otherServer(
-  base_url: string,
-  { api_key, within_ms }: { api_key: string | null; within_ms: number },
-): Promise<string | null> {
+async function otherServer({ service, api_key, within_ms }: EngineToCheck): Promise<string | null> {
   const { exchange, close } = createHttpClient({ connect_timeout_ms: within_ms });
   const headers = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
   const common = { method: 'GET', headers, timeout_ms: within_ms, max_bytes: MOST_BYTES } as const;
   const { signal } = new AbortController();
   const named = async ([path, sign]: (typeof SIGNS)[number]): Promise<string | undefined> => {
-    const url = `${base_url.replace(/\/v1$/, '')}${path}`;
+    const url = `${serverRoot(service.replica)}${path}`;
     return await exchange({ ...common, url, signal }).then(sign, () => undefined);
   };
   try {
