@@ -27,13 +27,12 @@ import type { Parts } from './parts.js';
 import { createParts, probeParts } from './parts.js';
 import { foreignPolicy, keepPolicies, reachPolicies } from './policies.js';
 import { keepAttributes, knowAttributes } from './search-attributes.js';
-import { keepUnstuck, reachStuck } from './stuck.js';
+import { keepUnstuck } from './stuck.js';
 import { createWorkers } from './worker.js';
 
 /**
- * Runs a worker until it receives the signal to end; `listen` begins to wait for that. It is called after the
- * deployment's own modules have been loaded. Before that, a signal ends the process as usual, whatever code keeps it
- * busy.
+ * Runs a worker until the signal to end, for which `listen` begins to wait once the deployment's own modules are
+ * loaded. Before that, a signal ends the process as usual, whatever code keeps it busy.
  */
 export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
   const log = createLog(process.env['LOG_LEVEL'] ?? 'info');
@@ -145,7 +144,7 @@ async function startWorkers(parts: Parts, { config, log, signal }: Context) {
     await keepAttributes(connection, { namespace, attributes, log }),
     keepPolicies(parts, { workflows: policies, log }),
     // Only workflows upsert search attributes.
-    ...(upserts ? [keepUnstuck(reachStuck(client, task_queue), { log, attributes })] : []),
+    ...(upserts ? [keepUnstuck(client, { task_queue, log, attributes })] : []),
     keepLooking(() => compareClocks(config, { log }), { every_ms: COMPARE_EVERY_MS }),
     keepOneStore(lookForOthers, log),
     keepConnection(connected, { workers, log }),

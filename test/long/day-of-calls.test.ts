@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backlogOf, lastSign } from '../../src/temporal/pollers.js';
 import { clockAhead } from '../../src/temporal/server-clock.js';
-import { reachStuck } from '../../src/workers/stuck.js';
+import { stuckOn } from '../../src/workers/stuck.js';
 import type { Stack } from '../../lab/bed/stack.js';
 import { startStack } from '../../lab/bed/stack.js';
 
@@ -71,7 +71,8 @@ describe('a day', () => {
       () => backlogOf(client.workflowService, queue),
       () => clockAhead(connection, { namespace }),
       async () => {
-        for await (const one of reachStuck(client, 'unplayed').list()) assert.fail(one.workflowId);
+        const query = stuckOn('unplayed');
+        for await (const one of client.workflow.list({ query })) assert.fail(one.workflowId);
       },
     ];
     for (const look of looks) await look();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { onLoopback, openServer } from '../../src/client/server.js';
-import { endStuck, reachStuck } from '../../src/workers/stuck.js';
+import { endStuck } from '../../src/workers/stuck.js';
 import type { OwnServer } from '../../lab/bed/server.js';
 import { startLoneServer } from '../../lab/bed/stack.js';
 import { eventually, PATIENCE_MS } from '../../lab/bed/waiting.js';
@@ -39,7 +39,7 @@ describe('a rollout whose workflow task fails', () => {
     const look = async (now_ms: number): Promise<void> => {
       for (const queue of ['q0', 'q1', 'q2'])
         await within(PATIENCE_MS, () =>
-          endStuck(reachStuck(client, queue), { log, attributes, now_ms }),
+          endStuck(client, { task_queue: queue, log, attributes, now_ms }),
         );
     };
     const statusOf = async (id: string) =>

@@ -4,7 +4,7 @@ import { askersOf, processOf, reportsOf, workerIdentity } from '../../temporal/p
 import { identify, runOf } from '../../platform/process/identity.js';
 import type { Config } from '../config.js';
 import { queuesOf } from '../queues.js';
-import { reachActivities } from './give-up.js';
+import { giveUp } from './give-up.js';
 import { hasEnded } from './has-ended.js';
 import type { Deployed } from './keep.js';
 
@@ -32,7 +32,7 @@ export async function reachDeployed(
       return [...all];
     },
     hasEnded,
-    activities: reachActivities(client, config.temporal.task_queue),
+    giveUp: (dead) => giveUp(dead, { client, task_queue: config.temporal.task_queue }),
   };
   return { run, deployed };
 }

@@ -2,8 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { describeError } from '../../platform/errors.js';
 import type { Report } from '../../temporal/pollers.js';
-import type { RunningActivities } from './give-up.js';
-import { giveUp } from './give-up.js';
 import type { Dead } from './watch.js';
 import { LOOK_MS, WATCHERS, watchWorkers } from './watch.js';
 
@@ -28,7 +26,8 @@ export interface Deployed {
   /** Those that have asked for tasks lately, and have never reported. */
   askers: () => Promise<string[]>;
   hasEnded: (process: string) => Promise<boolean>;
-  activities: RunningActivities;
+  /** Has the running activities of dead processes run again, each with the reason; says how many there were. */
+  giveUp: (dead: ReadonlyMap<string, string>) => Promise<number>;
 }
 
 interface Care {
@@ -38,11 +37,11 @@ interface Care {
 
 /** Where others do not report, it sees once, at its start, who of its machine has ended. Returns what ends it. */
 export function keepDeaths(
-  { own, reports, askers, hasEnded, activities }: Deployed,
+  { own, reports, askers, hasEnded, giveUp }: Deployed,
   log: Pick<Logger, 'warn' | 'debug'>,
 ): () => void {
   const end = new AbortController();
-  const care = careFor({ activities, log });
+  const care = careFor({ giveUp, log });
   const say = (error: unknown): void => {
     log.debug(`deaths of other workers are not known: ${describeError(error)}`);
   };
@@ -82,14 +81,12 @@ export function keepDeaths(
 }
 
 export function careFor({
-  activities,
+  giveUp,
   log,
   now = () => performance.now(),
-}: {
-  activities: RunningActivities;
-  log: Pick<Logger, 'warn'>;
-  now?: () => number;
-}): (dead: readonly Dead[]) => Promise<void> {
+}: Pick<Deployed, 'giveUp'> & { log: Pick<Logger, 'warn'>; now?: () => number }): (
+  dead: readonly Dead[],
+) => Promise<void> {
   const cared = new Map<string, Care>();
   return async (dead) => {
     for (const process of cared.keys())
@@ -100,10 +97,7 @@ export function careFor({
     });
     if (due.length === 0) return;
     const began = now();
-    const failed = await giveUp(
-      new Map(due.map((one) => [one.process, whyFailed(one)])),
-      activities,
-    );
+    const failed = await giveUp(new Map(due.map((one) => [one.process, whyFailed(one)])));
     const took_ms = now() - began;
     for (const { process } of due) {
       const { empty } = cared.get(process) ?? NOT_YET;

@@ -5,7 +5,7 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import { msToTs } from '@temporalio/common/lib/time.js';
 import { onLoopback, openServer } from '../../../src/client/server.js';
 import { workerIdentity } from '../../../src/temporal/pollers.js';
-import { giveUp, reachActivities } from '../../../src/workers/deaths/give-up.js';
+import { giveUp } from '../../../src/workers/deaths/give-up.js';
 import type { OwnServer } from '../../../lab/bed/server.js';
 import { startLoneServer } from '../../../lab/bed/stack.js';
 import { PATIENCE_MS } from '../../../lab/bed/waiting.js';
@@ -74,10 +74,10 @@ describe('the activities of a dead worker', () => {
       await within((service) =>
         service.recordActivityTaskHeartbeat({ namespace: server.namespace, taskToken, details }),
       );
-    const activities = reachActivities(client, QUEUE);
+    const deployed = { client, task_queue: QUEUE };
     const dead = new Map([[DEAD.split('/store=')[0] ?? '', 'worker 1@h died']]);
-    assert.equal(await giveUp(dead, activities), 2);
-    assert.equal(await giveUp(dead, activities), 0, 'nobody has them now');
+    assert.equal(await giveUp(dead, deployed), 2);
+    assert.equal(await giveUp(dead, deployed), 0, 'nobody has them now');
 
     const all = [...(await pendingOf('w1')), ...(await pendingOf('w2'))];
     const failed = all.filter(({ why }) => why === 'worker 1@h died');
@@ -102,7 +102,7 @@ describe('the activities of a dead worker', () => {
         (heartbeatDetails?.payloads ?? []).map((one) => defaultPayloadConverter.fromPayload(one)),
         [{ held_ms: 5 }],
       );
-    assert.equal(await giveUp(dead, activities), 0, 'others have them');
+    assert.equal(await giveUp(dead, deployed), 0, 'others have them');
     await close();
   });
 
@@ -111,7 +111,7 @@ describe('the activities of a dead worker', () => {
     await startWorkflow('w3', ['e']);
     await take(DEAD);
     const dead = new Map([[DEAD.split('/store=')[0] ?? '', 'worker 1@h died']]);
-    assert.equal(await giveUp(dead, reachActivities(client, "other's")), 0);
+    assert.equal(await giveUp(dead, { client, task_queue: "other's" }), 0);
     await client.workflow.getHandle('w3').cancel();
     const { taskToken } = await within((service) => service.pollWorkflowTaskQueue(place()));
     const history = await client.workflow.getHandle('w3').fetchHistory();
@@ -122,7 +122,7 @@ describe('the activities of a dead worker', () => {
     await within((service) =>
       service.respondWorkflowTaskCompleted({ namespace: server.namespace, taskToken, commands }),
     );
-    assert.equal(await giveUp(dead, reachActivities(client, QUEUE)), 1);
+    assert.equal(await giveUp(dead, { client, task_queue: QUEUE }), 1);
     assert.deepEqual(await pendingOf('w3'), []);
     await close();
   });

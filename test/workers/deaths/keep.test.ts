@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { workerIdentity, processOf } from '../../../src/temporal/pollers.js';
-import type { RunningActivities } from '../../../src/workers/deaths/give-up.js';
 import { careFor, keepDeaths } from '../../../src/workers/deaths/keep.js';
 
 const IDENTITY = workerIdentity(
@@ -22,22 +21,18 @@ async function caredFor(
   let now_s = 0;
   const [looks, given_up]: [number[], number[]] = [[], []];
   const lost = new Set(tasks_s.keys());
-  const activities: RunningActivities = {
-    // eslint-disable-next-line @typescript-eslint/require-await -- as a list from the server
-    workflows: async function* () {
-      looks.push(now_s);
-      now_s += look_s;
-      for (const task of lost)
-        if ((tasks_s[task] ?? 0) <= now_s) yield { workflowId: String(task), runId: 'r' };
-    },
-    describe: () => Promise.resolve([{ activityId: '1', state: 2, lastWorkerIdentity: IDENTITY }]),
-    fail: ({ workflowId }) => {
-      lost.delete(Number(workflowId));
+  const giveUp = (dead: ReadonlyMap<string, string>): Promise<number> => {
+    assert.ok(dead.has(DEAD));
+    looks.push(now_s);
+    now_s += look_s;
+    const due = [...lost].filter((task) => (tasks_s[task] ?? 0) <= now_s);
+    for (const task of due) {
+      lost.delete(task);
       given_up.push(now_s);
-      return Promise.resolve();
-    },
+    }
+    return Promise.resolve(due.length);
   };
-  const care = careFor({ activities, log: { warn: () => undefined }, now: () => 1000 * now_s });
+  const care = careFor({ giveUp, log: { warn: () => undefined }, now: () => 1000 * now_s });
   for (; now_s < until_s; now_s += LOOK_S) await care([{ process: DEAD, ended }]);
   return { looks, given_up };
 }
@@ -77,17 +72,9 @@ describe('the activities of a dead worker', () => {
         reports: () => Promise.resolve([]),
         askers: () => Promise.resolve(['own', 'alive', DEAD]),
         hasEnded: (process) => Promise.resolve(process === DEAD),
-        activities: {
-          // eslint-disable-next-line @typescript-eslint/require-await -- as a list from the server
-          workflows: async function* () {
-            yield { workflowId: 'w', runId: 'r' };
-          },
-          describe: () =>
-            Promise.resolve([{ activityId: '1', state: 2, lastWorkerIdentity: IDENTITY }]),
-          fail: (_, message) => {
-            resolve(message);
-            return Promise.resolve();
-          },
+        giveUp: (dead) => {
+          resolve([...dead.values()].join());
+          return Promise.resolve(dead.size);
         },
       },
       {
