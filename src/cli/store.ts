@@ -49,7 +49,8 @@ export async function withGivenStore<T>(
   return await withStore(config, {
     env: process.env,
     within_ms: STORE_MS,
-    use: ({ store }, away) => use({ name: store.name, store: away === null ? store : null }),
+    use: ({ store }) => use({ name: store.name, store }),
+    without: (name) => use({ name, store: null }),
   });
 }
 
@@ -64,10 +65,7 @@ export async function withStoreThatAnswers<T>(
     say: (line) => {
       console.error(plain(line));
     },
-    use: async (opened, away) => {
-      if (away !== null) throw new Error(away);
-      return await use(opened);
-    },
+    use,
   });
 }
 

@@ -41,19 +41,19 @@ export function openStore(
 
 interface Use<T> {
   env: NodeJS.ProcessEnv;
-  bounds?: { max_cached_bytes: number; max_request_bytes: number };
   /** The longest wait for the store; absent: until it gives up. */
   within_ms?: number;
   say?: (line: string) => void;
-  /** `away`: why the store does not answer; null: it does. */
-  use: (opened: OpenStore, away: string | null) => Promise<T>;
+  use: (opened: OpenStore) => Promise<T>;
+  /** What is done where the store, by its name, does not answer; absent: rejects with the reason. */
+  without?: (name: string) => Promise<T>;
 }
 
 export async function withStore<T>(
   config: Pick<Config, 'store'>,
-  { env, bounds, within_ms, say, use }: Use<T>,
+  { env, within_ms, say, use, without }: Use<T>,
 ): Promise<T> {
-  const opened = openStore(config, { env, ...(bounds ?? NOTHING_KEPT) });
+  const opened = openStore(config, { env, max_cached_bytes: 0, max_request_bytes: 0 });
   // A store that is waited for says why again and again.
   let why = 'no answer';
   const signal = within_ms === undefined ? undefined : AbortSignal.timeout(within_ms);
@@ -65,13 +65,13 @@ export async function withStore<T>(
     const away = await opened
       .ready({ say: heard, ...(signal && { signal }) })
       .then(() => (signal?.aborted === true ? why : null), describeError);
-    return await use(opened, away);
+    if (away === null) return await use(opened);
+    if (without === undefined) throw new Error(away);
+    return await without(opened.store.name);
   } finally {
     await opened.close();
   }
 }
-
-const NOTHING_KEPT = { max_cached_bytes: 0, max_request_bytes: 0 };
 
 /** Brings it to this release's version; returns a sentence that says what it did. */
 export async function migrateStore(

@@ -10,9 +10,8 @@ import type { BucketSettings } from '../../platform/s3/bucket.js';
 import { createBucket, placeOf } from '../../platform/s3/bucket.js';
 import { tryBucket } from '../../trajectories/outputs-place.js';
 import { MIGRATE, NAME_HOST, REACH } from '../../trajectories/postgres/faults.js';
-import type { OpenStore, TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../config.js';
-import { memoryOf } from '../config.js';
 import type { OwnStore } from '../one-store.js';
 import { writesResults } from '../one-store.js';
 import {
@@ -27,7 +26,7 @@ import { broken, findingsOf, limited, ok } from './finding.js';
 
 const UNREACHED = [REACH, NAME_HOST];
 
-const STORE_ANSWERS_WITHIN_MS = 10_000;
+const WITHIN_MS = 10_000;
 
 /** Checks the store, the folder of samples, and whether what the store has of policies lets rollouts go on. */
 export async function checkStore(
@@ -54,8 +53,9 @@ export async function checkStore(
 
 /** The ids of the store that temporal.yaml names; null: it does not answer, which is a finding of its own. */
 export const askForIds = (config: Config, env: NodeJS.ProcessEnv): Promise<OwnStore | null> =>
-  withOwnStore(config, {
+  withStore(config, {
     env,
+    within_ms: WITHIN_MS,
     use: async ({ ids, store }) => ({
       ...(await ids({ make: false, results: writesResults(config) })),
       name: store.name,
@@ -70,8 +70,9 @@ async function checkDatabase(
   const isFile = store.kind === 'file';
   return await judge(isFile ? `store ${store.root}` : 'store postgres', {
     ask: async () => {
-      const policies = await withOwnStore(config, {
+      const policies = await withStore(config, {
         env,
+        within_ms: WITHIN_MS,
         use: async ({ tryOut, store }) => {
           await tryOut();
           return await checkPolicies(config, store);
@@ -171,22 +172,6 @@ function folderProblems(
       : `chmod o+rx ${closed}, or name another folder in ${setting}`,
   );
   return found;
-}
-
-function withOwnStore<T>(
-  config: Config,
-  { env, use }: { env: NodeJS.ProcessEnv; use: (opened: OpenStore) => Promise<T> },
-): Promise<T> {
-  const { cached_fold_bytes, request_bytes } = memoryOf(config);
-  return withStore(config, {
-    env,
-    bounds: { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes },
-    within_ms: STORE_ANSWERS_WITHIN_MS,
-    use: async (opened, away) => {
-      if (away !== null) throw new Error(away);
-      return await use(opened);
-    },
-  });
 }
 
 /** A service for which nothing was published has no finding. */
