@@ -41,9 +41,11 @@ export function replicaBench(urls: readonly string[], max_concurrent = 2): Repli
     random: () => 0,
     report: ({ replica, set_aside }) => changes.push(`${set_aside ? '-' : '+'}${replica}`),
   });
-  const standings = urls.map((replica) => ({ replica, aside_until: null, load: 0 }));
+  const health = () => ({ aside: null });
+  const standings = urls.map((replica) => ({ service: { replica }, health, load: 0 }));
   const sessionOf = (url: string, n = 0): string => {
-    const own = (id: string) => chooseReplica(standings, { session_id: id, limit: 1 })?.replica;
+    const own = (session_id: string) =>
+      chooseReplica(standings, { session_id, limit: 1 })?.service.replica;
     return Array.from({ length: 1000 }, (_, i) => `s${i}`).filter((id) => own(id) === url)[n]!;
   };
   return {

@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Standing } from '../../src/generation/replicas/replica-choice.js';
 import { chooseReplica } from '../../src/generation/replicas/replica-choice.js';
 
 const urlOf = (i: number): string => `http://10.0.0.${i}:8000/v1`;
-const standing = (i: number, more: Partial<Standing> = {}): Standing => ({
-  replica: urlOf(i),
-  aside_until: null,
-  load: 0,
-  ...more,
+const standing = (i: number, { load = 0, until = null as number | null } = {}) => ({
+  service: { replica: urlOf(i) },
+  health: () => ({ aside: until === null ? null : { until } }),
+  load,
 });
+type Standing = ReturnType<typeof standing>;
 const sessions = Array.from({ length: 400 }, (_, i) => `batch/${i}-0`);
 const chooseWithin =
   (limit: number) =>
   (all: readonly Standing[], session_id: string): string | null =>
-    chooseReplica(all, { session_id, limit })?.replica ?? null;
+    chooseReplica(all, { session_id, limit })?.service.replica ?? null;
 const choose = chooseWithin(1);
 
 describe('the replica of a rollout', () => {
@@ -25,7 +24,7 @@ describe('the replica of a rollout', () => {
       const own = choose(all, session);
       assert.equal(choose(all.toReversed(), session), own);
       const loaded = (own_load: number, load: number): Standing[] =>
-        all.map((one) => ({ ...one, load: one.replica === own ? own_load : load }));
+        all.map((one) => ({ ...one, load: one.service.replica === own ? own_load : load }));
       // Means of 8.67 and 9: bounds of 11.8 and 12.25.
       for (const [own_load, load] of [
         [10, 8],
@@ -53,12 +52,14 @@ describe('the replica of a rollout', () => {
       fc.property(cases, ({ urls, pick, sessions }) => {
         const all = urls.map((i) => standing(i));
         const gone = pick % all.length;
-        const left = all.map((one, i) => (i === gone ? { ...one, aside_until: 0 } : one));
+        const left = all.map((one, i) =>
+          i === gone ? { ...one, health: () => ({ aside: { until: 0 } }) } : one,
+        );
         for (const id of sessions) {
           const before = choose(all, id);
           const after = choose(left, id);
-          assert.notEqual(after, all[gone]!.replica);
-          if (before !== all[gone]!.replica) assert.equal(after, before);
+          assert.notEqual(after, all[gone]!.service.replica);
+          if (before !== all[gone]!.service.replica) assert.equal(after, before);
           // One that is set aside and one that is not configured are the same.
           assert.equal(choose(all.toSpliced(gone, 1), id), after);
         }
@@ -68,7 +69,7 @@ describe('the replica of a rollout', () => {
 
   test('is any of them about as often as another', () => {
     const all = [1, 2, 3, 4].map((i) => standing(i));
-    for (const { replica } of all) {
+    for (const { replica } of all.map(({ service }) => service)) {
       const share = sessions.filter((session) => choose(all, session) === replica).length;
       assert.ok(share > 60 && share < 140, `${replica} has ${share} of ${sessions.length}`);
     }
@@ -79,10 +80,10 @@ describe('the replica of a rollout', () => {
     for (const session of sessions.slice(0, 50)) {
       const own = choose(all, session);
       const next = choose(
-        all.filter(({ replica }) => replica !== own),
+        all.filter(({ service }) => service.replica !== own),
         session,
       );
-      const full = all.map((one) => (one.replica === own ? { ...one, load: 5 } : one));
+      const full = all.map((one) => (one.service.replica === own ? { ...one, load: 5 } : one));
       assert.equal(chooseWithin(5)(full, session), next);
       // A mean of 1.25: 2.57 are allowed.
       assert.equal(chooseWithin(100)(full, session), next);
@@ -119,20 +120,17 @@ describe('the replica of a rollout', () => {
       const chosen = chooseReplica(all, { session_id, limit: Infinity });
       assert.ok(chosen !== null);
       chosen.load += 1;
-      begun.set(chosen.replica, (begun.get(chosen.replica) ?? 0) + 1);
+      begun.set(chosen.service.replica, (begun.get(chosen.service.replica) ?? 0) + 1);
     }
     assert.ok((begun.get(urlOf(4)) ?? 0) >= 20, JSON.stringify([...begun]));
   });
 
   test('is none while all healthy ones are full: those that are set aside are not asked', () => {
-    assert.equal(
-      chooseWithin(2)([standing(1, { load: 2 }), standing(2, { aside_until: 7 })], 'a'),
-      null,
-    );
+    assert.equal(chooseWithin(2)([standing(1, { load: 2 }), standing(2, { until: 7 })], 'a'), null);
   });
 
   test('is the one whose turn is next when all are set aside, within the same limit', () => {
-    const all = [standing(1, { aside_until: 900 }), standing(2, { aside_until: 700 })];
+    const all = [standing(1, { until: 900 }), standing(2, { until: 700 })];
     for (const session of sessions.slice(0, 20)) assert.equal(choose(all, session), urlOf(2));
     const full = [all[0]!, { ...all[1]!, load: 1 }];
     assert.equal(choose(full, 'a'), urlOf(1));
@@ -140,6 +138,6 @@ describe('the replica of a rollout', () => {
 
   test('is the only one there is, healthy or not', () => {
     assert.equal(choose([standing(1)], 'a'), urlOf(1));
-    assert.equal(choose([standing(1, { aside_until: 1e9 })], 'a'), urlOf(1));
+    assert.equal(choose([standing(1, { until: 1e9 })], 'a'), urlOf(1));
   });
 });

@@ -10,22 +10,7 @@ const LOOK_EVERY_MS = 100;
 /** Shorter waits are not reported. */
 const SILENT_MS = 1000;
 
-/** Which replicas the policy record allows to serve. Without a record all do. */
-export interface Gate {
-  /** Reads the record. Throws `StoreFault`. */
-  refresh(): Promise<void>;
-  /** Whether it may be asked what does not depend on its weights. */
-  admits(replica: string): boolean;
-  serves(replica: string): boolean;
-  fenceOf(replica: string): Fence | null;
-  /** A request waits. If the gate is the reason, the record is read until that changes. */
-  watch(): void;
-  /**
-   * Reads the record, then waits for a place, and reports a wait that the gate causes. Throws `StoreFault`, and the
-   * errors of the wait.
-   */
-  pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'unserved'>): Promise<T>;
-}
+export type Gate = ReturnType<typeof createGate>;
 
 /** It only says which replicas there are: their weights are the engines' own affair. */
 const isUnpublished = ({ version, target }: PolicyRecord): boolean =>
@@ -35,6 +20,7 @@ const isUnpublished = ({ version, target }: PolicyRecord): boolean =>
 const isAdmitted = ({ examined, state, draining_until }: ReplicaEntry): boolean =>
   examined && (draining_until === null || state !== 'away');
 
+/** Which replicas the policy record allows to serve. Without a record all do. */
 export function createGate({
   policy,
   clock,
@@ -51,7 +37,7 @@ export function createGate({
   read: (record: PolicyRecord | null) => void;
   /** Nobody has named any replica yet. */
   isEmpty: () => boolean;
-}): Gate {
+}) {
   let record: PolicyRecord | null = null;
   let isWatching = false;
   const isOne = (replica: string, is: (entry: ReplicaEntry) => boolean): boolean => {
@@ -64,6 +50,7 @@ export function createGate({
   };
   const isClosed = (): boolean =>
     record === null ? isEmpty() : !Object.values(record.replicas).some(isServing);
+  /** Reads the record. Throws `StoreFault`. */
   const refresh = async (): Promise<void> => {
     record = await policy.latest();
     read(record);
@@ -75,6 +62,7 @@ export function createGate({
     isWatching = false;
     if (isAwaited()) watch();
   };
+  /** A request waits. If the gate is the reason, the record is read until that changes. */
   const watch = (): void => {
     if (isWatching || !isClosed()) return;
     isWatching = true;
@@ -82,11 +70,16 @@ export function createGate({
   };
   return {
     refresh,
-    admits: (replica) => isOne(replica, isAdmitted),
-    serves: (replica) => isOne(replica, isServing),
+    /** Whether it may be asked what does not depend on its weights. */
+    admits: (replica: string) => isOne(replica, isAdmitted),
+    serves: (replica: string) => isOne(replica, isServing),
     watch,
-    fenceOf: (replica) => fenceIn(record, replica),
-    pass: async (wait, { unserved }) => {
+    fenceOf: (replica: string) => fenceIn(record, replica),
+    /** Reads the record, then waits for a place, and reports a wait that the gate causes. Throws also as `refresh`. */
+    pass: async <T>(
+      wait: () => Promise<T>,
+      { unserved }: Pick<ReplicaRequest, 'unserved'>,
+    ): Promise<T> => {
       await refresh();
       if (!isClosed()) return await wait();
       let said = null as string | null;

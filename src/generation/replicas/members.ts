@@ -9,16 +9,6 @@ export interface Member extends WatchedReplica {
 }
 
 /** The replicas that this process knows: those of temporal.yaml, and those that the record says have joined. */
-export interface Members {
-  all: () => readonly Member[];
-  /**
-   * Connects to those that have joined. Cuts off those that have left, whoever named them: what they sample goes on
-   * elsewhere, also if they are paused, and nobody is to resume them.
-   */
-  follow: (record: PolicyRecord | null) => void;
-  close: () => Promise<void>;
-}
-
 export function createMembers(
   services: readonly GenerationService[],
   {
@@ -30,7 +20,7 @@ export function createMembers(
     memberOf: (service: GenerationService) => Member;
     joined: () => void;
   },
-): Members {
+) {
   const members = new Map(services.map((service) => [service.replica, memberOf(service)]));
   const isGiven = new Set(members.keys());
   const epochs = new Map<string, number>();
@@ -57,7 +47,11 @@ export function createMembers(
   };
   return {
     all: () => all,
-    follow: (record) => {
+    /**
+     * Connects to those that have joined. Cuts off those that have left, whoever named them: what they sample goes on
+     * elsewhere, also if they are paused, and nobody is to resume them.
+     */
+    follow: (record: PolicyRecord | null): void => {
       if (record === null || record.epoch === known) return;
       known = record.epoch;
       const isGone = (replica: string): boolean => {

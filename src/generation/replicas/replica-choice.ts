@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
-export interface Standing {
-  replica: string;
-  /** null: healthy. Otherwise the time at which it may be asked again. */
-  aside_until: number | null;
+interface Choosable {
+  service: { replica: string };
+  /** `aside`: null: healthy; `until`: the time at which it may be asked again. */
+  health: () => { aside: { until: number } | null };
   /** Generations that it runs for this process. */
   load: number;
 }
@@ -18,11 +18,11 @@ const BOUND = 1.25;
  * rollout's order. If all are set aside, the one whose turn comes first is asked, so a request always gets a real error.
  * null: all that may be asked run `limit` generations.
  */
-export function chooseReplica<T extends Standing>(
+export function chooseReplica<T extends Choosable>(
   replicas: readonly T[],
   { session_id, limit }: { session_id: string; limit: number },
 ): T | null {
-  const healthy = replicas.filter(({ aside_until }) => aside_until === null);
+  const healthy = replicas.filter(({ health }) => health().aside === null);
   const inOrder =
     healthy.length > 0
       ? inOrderOfWeight(healthy, session_id)
@@ -32,16 +32,16 @@ export function chooseReplica<T extends Standing>(
   return inOrder.find(({ load }) => load < limit && load <= bound) ?? null;
 }
 
-const meanLoad = (replicas: readonly Standing[]): number =>
+const meanLoad = (replicas: readonly Choosable[]): number =>
   replicas.reduce((sum, { load }) => sum + load, 0) / replicas.length;
 
-const turnOf = ({ aside_until }: Standing): number => aside_until ?? 0;
+const turnOf = ({ health }: Choosable): number => health().aside?.until ?? 0;
 
-function inOrderOfWeight<T extends Standing>(replicas: readonly T[], sessionId: string): T[] {
+function inOrderOfWeight<T extends Choosable>(replicas: readonly T[], sessionId: string): T[] {
   return replicas
-    .map((standing) => ({ standing, weight: weightOf(standing.replica, sessionId) }))
+    .map((one) => ({ one, weight: weightOf(one.service.replica, sessionId) }))
     .toSorted((a, b) => (a.weight < b.weight ? 1 : a.weight > b.weight ? -1 : 0))
-    .map(({ standing }) => standing);
+    .map(({ one }) => one);
 }
 
 const weightOf = (replica: string, sessionId: string): string =>

@@ -115,25 +115,23 @@ type Choice = ReturnType<typeof createChoice>;
 function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate }) {
   const admitted = (): Member[] => all().filter(({ service }) => gate.admits(service.replica));
   const serving = (): Member[] => all().filter(({ service }) => gate.serves(service.replica));
-  const among = (ones: readonly Member[], how: { session_id: string; limit: number }) =>
-    chooseReplica(ones.map(standingOf), how)?.member ?? null;
   return {
     admitted,
     serving,
     withRoom: (session_id: string, limit: number): Member | null =>
-      among(serving(), { session_id, limit }),
+      chooseReplica(serving(), { session_id, limit }),
     another: (than: Member, session_id: string): Member | null =>
-      among(
+      chooseReplica(
         admitted().filter((one) => one !== than && one.health().aside === null),
         { session_id, limit: Infinity },
       ),
     /** Small requests beside generation do not depend on the weights. */
     any: async (session_id: string): Promise<Member> => {
       const how = { session_id, limit: Infinity };
-      const known = among(admitted(), how);
+      const known = chooseReplica(admitted(), how);
       if (known !== null) return known;
       await gate.refresh();
-      const member = among(admitted(), how);
+      const member = chooseReplica(admitted(), how);
       if (member !== null) return member;
       throw new Fault({ type: 'GenerationUnavailable', message: NO_ENGINE });
     },
@@ -142,16 +140,6 @@ function createChoice({ all, gate }: { all: () => readonly Member[]; gate: Gate 
 
 const hasHealthyNeighbour = (member: Member, members: readonly Member[]): boolean =>
   members.some((other) => other !== member && other.health().aside === null);
-
-function standingOf(member: Member) {
-  const { service, health } = member;
-  return {
-    member,
-    replica: service.replica,
-    aside_until: health().aside?.until ?? null,
-    load: member.load,
-  };
-}
 
 /** A wait that one replica asked for does not matter if another one can be asked. */
 function withoutWait(error: unknown): unknown {

@@ -1,4 +1,3 @@
-import type { WaitingLine } from '../../platform/waits/waiting-line.js';
 import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import type { Sharer } from '../generation-service.js';
 
@@ -7,17 +6,11 @@ interface Wish {
   sharer: Sharer;
 }
 
-export interface SharedLine<Place> extends WaitingLine<Wish, Place> {
-  givesBack: (sharer: Sharer) => void;
-}
-
 /**
  * A lower priority goes first. Among equals the one goes first that has the fewest slots for its share, so one with a
  * thousand generations waiting delays another one's first by one generation. `take`: a place, or null if there is none.
  */
-export function createSharedLine<Place>(
-  take: (session_id: string) => Place | null,
-): SharedLine<Place> {
+export function createSharedLine<Place>(take: (session_id: string) => Place | null) {
   const taken = new Map<string, number>();
   const takenBy = ({ id }: Sharer): number => taken.get(id) ?? 0;
   const usedBy = (sharer: Sharer): number => takenBy(sharer) / sharer.share;
@@ -38,7 +31,7 @@ export function createSharedLine<Place>(
   );
   return {
     ...line,
-    givesBack: (sharer) => {
+    givesBack: (sharer: Sharer): void => {
       const left = takenBy(sharer) - 1;
       if (left > 0) taken.set(sharer.id, left);
       else taken.delete(sharer.id);

@@ -4,12 +4,7 @@ import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { orAborted } from '../../platform/waits/abort.js';
-import type {
-  GenerationService,
-  LogprobsModeOf,
-  Proof,
-  ServiceDescription,
-} from '../generation-service.js';
+import type { GenerationService, LogprobsModeOf, Proof } from '../generation-service.js';
 import type { Health, HealthEvent } from './replica-health.js';
 import { HEALTHY, nextHealth } from './replica-health.js';
 
@@ -22,20 +17,7 @@ export interface WatchOptions {
   changed: (health: Health, why: string) => void;
 }
 
-export interface WatchedReplica {
-  readonly service: GenerationService;
-  health: () => Health;
-  /** Runs a request and learns from its result. Only a generation proves that a replica works again. */
-  watch: <T>(request: Watched & Proof<T>, run: () => Promise<T>) => Promise<T>;
-  describe: (signal: AbortSignal) => Promise<ServiceDescription>;
-  /** It failed at what another one answers. */
-  blame: (fault: Fault) => void;
-  pauseOver: PauseOver;
-  logprobsMode: LogprobsModeOf;
-  /** It may have other settings from here on. */
-  forget: () => void;
-  close: () => void;
-}
+export type WatchedReplica = ReturnType<typeof watchReplica>;
 
 interface Watched {
   signal: AbortSignal;
@@ -44,7 +26,7 @@ interface Watched {
 }
 
 /** One replica and its health. While it is set aside, it is probed. */
-export function watchReplica(service: GenerationService, options: WatchOptions): WatchedReplica {
+export function watchReplica(service: GenerationService, options: WatchOptions) {
   const { clock } = options;
   const { logprobsMode, forget } = rememberMode(service, options);
   const { health, learn, close } = keepHealth(service, {
@@ -55,10 +37,11 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
     },
   });
 
-  const watch: WatchedReplica['watch'] = async (
-    { signal, is_generation, is_suspect = false, proves },
-    run,
-  ) => {
+  /** Runs a request and learns from its result. Only a generation proves that a replica works again. */
+  const watch = async <T>(
+    { signal, is_generation, is_suspect = false, proves }: Watched & Proof<T>,
+    run: () => Promise<T>,
+  ): Promise<T> => {
     const sent_at = clock.now();
     try {
       const result = await run();
@@ -88,16 +71,18 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
     service,
     health,
     watch,
-    blame: (fault) => {
+    /** It failed at what another one answers. */
+    blame: (fault: Fault): void => {
       learnFault(fault, clock.now());
     },
-    describe: (signal) =>
+    describe: (signal: AbortSignal) =>
       watch({ signal, is_generation: false }, async () => {
         const description = await service.describe(signal);
         learn({ kind: 'answered' }, 'it answered');
         return description;
       }),
     logprobsMode,
+    /** It may have other settings from here on. */
     forget,
     pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
     close,
@@ -187,12 +172,9 @@ export const failedAtIt = (error: unknown): error is Fault =>
 /** How often a paused engine is asked, whatever the number of waiters. */
 const ASK_EVERY_MS = 250;
 
-/** Resolves once the pause is over; rejects with the signal's reason. */
-type PauseOver = (signal: AbortSignal) => Promise<void>;
-
 /**
- * Waits for the end of an engine's pause. It ends when the engine no
- * longer says that it is paused (a dead one does not), or with the signal. Other code limits the pause.
+ * Waits for the end of an engine's pause, which is over when the engine no longer says that it is paused (a dead one
+ * does not). Rejects with the signal's reason. Other code limits the pause.
  */
 export function createPauseWatch({
   isPaused,
@@ -200,7 +182,7 @@ export function createPauseWatch({
 }: {
   isPaused: () => Promise<boolean>;
   clock: Clock;
-}): PauseOver {
+}) {
   let next: Promise<boolean> | null = null;
   /** One question for all that wait by then: an answer only applies to those. */
   const askLater = async (): Promise<boolean> => {
@@ -208,7 +190,7 @@ export function createPauseWatch({
     next = null;
     return await isPaused();
   };
-  return async (signal) => {
+  return async (signal: AbortSignal): Promise<void> => {
     signal.throwIfAborted();
     let isOver = false;
     while (!isOver) isOver = !(await orAborted((next ??= askLater()), signal));
