@@ -5,7 +5,7 @@ import { BaseUrl } from '../model/base-url.js';
 import { Duration } from '../model/durations.js';
 import { EngineUrl } from '../model/policy/replicas.js';
 import { recordOf } from '../model/untrusted.js';
-import { cidrProblem, hostProblem, portsProblem } from '../platform/http/allowed.js';
+import { arePorts, isCidr, isHost } from '../platform/http/allowed.js';
 import { MaxAnswer } from '../platform/size.js';
 import { repeatedIn } from './one-engine.js';
 
@@ -22,18 +22,14 @@ const ControlSettings = z
 
 const Ports = z
   .union([z.int().transform(String), z.string()])
-  .superRefine((text, context) => {
-    checked(portsProblem(text), context);
-  })
+  .refine(arePorts, 'expected a port or a range of ports such as "8000-8999"')
   .describe('a port, or a range such as "8000-8999"');
 
 const AllowSettings = z.union([
   z.strictObject({
     cidr: z
       .string()
-      .superRefine((text, context) => {
-        checked(cidrProblem(text), context);
-      })
+      .refine(isCidr, 'expected a range of addresses such as 10.1.0.0/16 or fd00::/8')
       .describe(
         'a range of addresses, such as 10.1.0.0/16. Names that resolve into it are allowed, too',
       ),
@@ -42,17 +38,14 @@ const AllowSettings = z.union([
   z.strictObject({
     host: z
       .string()
-      .superRefine((text, context) => {
-        checked(hostProblem(text), context);
-      })
+      .refine(
+        isHost,
+        'expected a name such as gpu-1.ml.internal or *.vllm.ml.svc, in small letters',
+      )
       .describe('a host name, such as gpu-1.ml.svc, or `*.ml.svc` for all names that end so'),
     ports: Ports,
   }),
 ]);
-
-function checked(message: string | null, context: z.RefinementCtx): void {
-  if (message !== null) refuserOf(context)([], message);
-}
 
 export const GenerationServiceSettings = z
   .strictObject({

@@ -14,11 +14,9 @@ function rangeOf(ports: string): [first: number, last: number] {
   return [Number(first), Number(last)];
 }
 
-/** null: it is one. */
-export function portsProblem(text: string): string | null {
+export function arePorts(text: string): boolean {
   const [first, last] = rangeOf(text);
-  const isRange = first <= last && last <= MOST_PORTS;
-  return isRange ? null : 'expected a port or a range of ports such as "8000-8999"';
+  return first <= last && last <= MOST_PORTS;
 }
 
 function includes(ports: string, port: number): boolean {
@@ -26,22 +24,17 @@ function includes(ports: string, port: number): boolean {
   return first <= port && port <= last;
 }
 
-/** null: it is one. */
-export function cidrProblem(text: string): string | null {
+export function isCidr(text: string): boolean {
   const [address = '', prefix = '', ...more] = text.split('/');
   const family = isIP(address);
   const bits = family === 4 ? 32 : 128;
-  const isRange = family !== 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
-  return isRange && more.length === 0
-    ? null
-    : 'expected a range of addresses such as 10.1.0.0/16 or fd00::/8';
+  const isPrefix = /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
+  return family !== 0 && isPrefix && more.length === 0;
 }
 
-/** null: it is one. A star stands for one or more whole labels, at the beginning. */
-export const hostProblem = (text: string): string | null =>
-  labelsOf(text).every((label) => /^[a-z0-9-]+$/.test(label)) && isIP(text) === 0
-    ? null
-    : 'expected a name such as gpu-1.ml.internal or *.vllm.ml.svc, in small letters';
+/** A star stands for one or more whole labels, at the beginning. */
+export const isHost = (text: string): boolean =>
+  labelsOf(text).every((label) => /^[a-z0-9-]+$/.test(label)) && isIP(text) === 0;
 
 const labelsOf = (text: string): string[] => text.replace(/^\*\./, '').split('.');
 
