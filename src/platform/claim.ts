@@ -3,6 +3,8 @@ import { link, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { jsonIn } from './json/object.js';
+import type { ProcessIdentity } from './process/identity.js';
 import { areNeighbours, identify, isAlive, runOf } from './process/identity.js';
 import { readWhole } from './regular-file.js';
 
@@ -18,7 +20,7 @@ const Claimant = z.object({
   run: textOrNull,
   /** Makes each claim's text unique. */
   token: z.string().catch(''),
-});
+}) satisfies z.ZodType<ProcessIdentity>;
 export type Claimant = z.infer<typeof Claimant>;
 
 export type Claim =
@@ -46,9 +48,8 @@ const ROUNDS = 50;
 const AGAIN_MS = 20;
 
 /**
- * Claims `file` for this process: at most one living process of this host has it. A dead claimant's claim is taken
- * over, by exactly one of those that try. On a shared file system the claim of another host stays until someone
- * removes the file.
+ * Claims `file` for this process: at most one living process of this host has it. A dead claimant's claim is taken over
+ * by one of those that try. On a shared file system another host's stays until someone removes it.
  */
 export async function claimFile(file: string): Promise<Claim> {
   const token = randomUUID();
@@ -125,13 +126,7 @@ const UNREADABLE: Claimant = {
   ...{ pid: 0, command: '', started: null, host: hostname(), run: null, token: '' },
 };
 
-function parse(text: string): Claimant | null {
-  try {
-    return Claimant.safeParse(JSON.parse(text)).data ?? null;
-  } catch {
-    return null;
-  }
-}
+const parse = (text: string): Claimant | null => Claimant.safeParse(jsonIn(text)).data ?? null;
 
 async function isStale(text: string): Promise<boolean> {
   const claimant = parse(text);

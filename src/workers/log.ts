@@ -1,6 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { pino, type Logger } from 'pino';
 import { describeError } from '../platform/errors.js';
+import { isRecord, jsonIn } from '../platform/json/object.js';
 import { plain, plainJson, plainLine } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
@@ -96,12 +97,8 @@ export const readableLines = (text: string): string =>
     .join('\n');
 
 function isOfLog(line: string): boolean {
-  try {
-    const fields = JSON.parse(line) as unknown;
-    return typeof fields === 'object' && fields !== null && 'level' in fields && 'msg' in fields;
-  } catch {
-    return false;
-  }
+  const fields = jsonIn(line);
+  return isRecord(fields) && 'level' in fields && 'msg' in fields;
 }
 
 function valueText(value: unknown): string {

@@ -49,9 +49,8 @@ export async function knowAttributes(
 type Log = Pick<Logger, 'info' | 'warn' | 'debug'>;
 
 /**
- * Looks again when the namespace is another one: its server has a new database. Each look at the attributes themselves
- * leaves a connection open in some servers (temporalio/temporal#11289), so it is not for every quarter of a minute.
- * Returns a function that ends it.
+ * Looks again when the namespace is another one: its server has a new database. A look at the attributes themselves
+ * leaves a connection open in some servers (temporalio/temporal#11289). Returns what ends it.
  */
 export async function keepAttributes(
   { workflowService }: Pick<NativeConnection, 'workflowService'>,

@@ -6,7 +6,6 @@ import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
 
 const Role = z.enum(['workflow', 'generation', 'environment', 'gateway']);
-export type Role = z.infer<typeof Role>;
 
 /** What the process itself takes; with less, nothing is left for its work (memory.ts). */
 const LEAST_MEMORY = '256MiB';

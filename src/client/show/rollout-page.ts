@@ -1,4 +1,5 @@
 import { indentedJson } from '../../platform/json/indented.js';
+import { jsonIn } from '../../platform/json/object.js';
 import type { LogMessage } from '../../model/results/row-parts.js';
 import type { Content } from '../../model/content.js';
 import { expectedOf } from '../../model/journal/last-words.js';
@@ -137,7 +138,7 @@ export function playedBlocks(trajectory: Trajectory, options: PageOptions): Bloc
       : [
           block(`agent.${result.attempt}`, {
             title: "the agent's answer",
-            text: prettyJson(result.text),
+            text: jsonIn(result.text) === undefined ? result.text : indentedJson(result.text),
             style,
           }),
         ]),
@@ -263,12 +264,3 @@ const contentText = (content: Content): string =>
   typeof content === 'string'
     ? content
     : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('\n');
-
-function prettyJson(text: string): string {
-  try {
-    JSON.parse(text);
-    return indentedJson(text);
-  } catch {
-    return text;
-  }
-}

@@ -77,6 +77,3 @@ export function keyIn(path: string, headers: Headers): Keyed {
 
 const first = (value: string | string[] | undefined): string =>
   (Array.isArray(value) ? value[0] : value)?.trim() ?? '';
-
-export const withoutKey = (path: string): string =>
-  path.replace(/\/(k|ng-rollout)\/[^/]+/, '/$1/…');

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { problemsOf } from '../../model/problems.js';
 import { shapeProblem } from '../../platform/json/depth.js';
+import { jsonIn } from '../../platform/json/object.js';
 import type { Bound } from '../weight-control.js';
 import type { Calls } from './http.js';
 import type { CallSite, HttpReply } from './wire-faults.js';
@@ -63,14 +64,9 @@ export const WeightLabel = nameOf(200);
 /** A model's name, in each request and each journal. */
 export const ModelName = nameOf(1000);
 
-export function jsonOf({ status, text }: Pick<HttpReply, 'status' | 'text'>): unknown {
-  if (status !== 200 || shapeProblem(text) !== null) return undefined;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
-}
+/** The JSON body of a 200; otherwise undefined. */
+export const jsonOf = ({ status, text }: Pick<HttpReply, 'status' | 'text'>): unknown =>
+  status !== 200 || shapeProblem(text) !== null ? undefined : jsonIn(text);
 
 /**
  * A server that accepts connections and never answers is reported within the 5 s in which a wait must become visible.

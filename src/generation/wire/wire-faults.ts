@@ -5,6 +5,7 @@ import type { Answer } from '../../platform/http/client.js';
 import type { HttpFailure } from '../../platform/http/failure.js';
 import { brokenBy, httpFailureIn } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
+import { isRecord, jsonIn } from '../../platform/json/object.js';
 
 /** A proxy's error page must not fill a history. */
 const MAX_MESSAGE = 2000;
@@ -62,7 +63,7 @@ export const isErrorEvent = (event: unknown): boolean => {
  * is its own text.
  */
 export const serverError = (raw: string): string =>
-  shortened(messageIn(parseJson(raw)) ?? (raw.trim() || '(no body)'), MAX_MESSAGE);
+  shortened(messageIn(jsonIn(raw)) ?? (raw.trim() || '(no body)'), MAX_MESSAGE);
 
 function messageIn(parsed: unknown): string | null {
   const body = asRecord(parsed);
@@ -72,16 +73,7 @@ function messageIn(parsed: unknown): string | null {
   return typeof said === 'string' ? said : textOf(said);
 }
 
-function parseJson(raw: string): unknown {
-  try {
-    return JSON.parse(raw) as unknown;
-  } catch {
-    return null;
-  }
-}
-
-const asRecord = (value: unknown): Record<string, unknown> =>
-  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+const asRecord = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
 
 /**
  * The refusal in an error of a stream: by the status of the answer, or by the code of an event, with which servers
