@@ -9,29 +9,20 @@ export interface Pace {
 
 export const NO_PACE: Pace = { done_per_s: null, turns_per_s: null, tokens_per_s: null };
 
-export interface Moves {
+export const NO_MOVES = {
   /** The last answer, and when it came. */
-  last: { progress: BatchProgress; at_s: number } | null;
+  last: null as { progress: BatchProgress; at_s: number } | null,
   /** Rollouts that have ended, and the time in which they did. */
-  done: number;
-  moving_s: number;
-  /** The same for turns and tokens, up to their last change: they come in steps, because looks have pauses. */
-  turns: number;
-  tokens: number;
-  counted_s: number;
-  /** Time since that change; null: none has been seen, so nobody knows over how long the next one was. */
-  since_s: number | null;
-}
-
-export const NO_MOVES: Moves = {
-  last: null,
   done: 0,
   moving_s: 0,
+  /** The same for turns and tokens, up to their last change: they come in steps, because looks have pauses. */
   turns: 0,
   tokens: 0,
   counted_s: 0,
-  since_s: null,
+  /** Time since that change; null: none has been seen, so nobody knows over how long the next one was. */
+  since_s: null as number | null,
 };
+type Moves = typeof NO_MOVES;
 
 const MOST_GAP_S = 10;
 /** By then a continued batch has counted what an earlier run played: its first look is at 5 s. */

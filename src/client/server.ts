@@ -15,6 +15,7 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import { describeError } from '../platform/errors.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
+import { succeeds } from '../platform/waits/abort.js';
 import { backlogOf, lastSign, mayBeAlive } from '../temporal/pollers.js';
 import { oneDeployment } from '../activities/contract/one-deployment.js';
 import type { Unreached } from '../temporal/server-address.js';
@@ -76,29 +77,14 @@ export function checkSize(what: string, input: unknown): void {
   );
 }
 
-/** A Temporal server, for code outside a worker. */
-export interface Server {
-  address: string;
-  /** The task queue of its deployment; absent: workflows of any deployment are reached. */
-  taskQueue?: string;
-  /** It changes with the files of certificates and keys: ask for it at each call. */
-  readonly client: Client;
-  within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
-  /** Why a call has failed that has not reached it. */
-  why: (error: unknown) => Promise<Unreached>;
-  close: () => Promise<void>;
-}
+export type Server = ReturnType<typeof serverOn>;
 
 /** Rejects if the server does not answer. */
 export async function connectServer(server: ServerAddress): Promise<Server> {
-  const refusal = await greet(server).then(
-    () => null,
-    async (error: unknown) => {
-      const why = await whyNot(server, error);
-      return why.isFinal || isRefused(error) ? why : null;
-    },
-  );
-  if (refusal !== null) throw unreached(refusal);
+  await greet(server).catch(async (error: unknown) => {
+    const why = await whyNot(server, error);
+    if (why.isFinal || isRefused(error)) throw unreached(why);
+  });
   const connection = await Connection.connect(server.options).catch(async (cause: unknown) => {
     throw unreached(await whyNot(server, cause));
   });
@@ -125,11 +111,7 @@ async function greet(server: ServerAddress): Promise<void> {
 }
 
 /** Whether a server answers within two seconds. */
-export const answers = (server: ServerAddress): Promise<boolean> =>
-  greet(server).then(
-    () => true,
-    () => false,
-  );
+export const answers = (server: ServerAddress): Promise<boolean> => succeeds(greet(server));
 
 /** No process listens there. false: the error is another one, and may pass. */
 const isRefused = (error: unknown): boolean => /connect ECONNREFUSED/.test(describeError(error));
@@ -143,11 +125,14 @@ export const openServerToLook = (server: ServerAddress): Server =>
 
 const lazily = (options: ServerAddress['options']): Connection => Connection.lazy(options);
 
-/** After a call that did not reach the server, the next one goes over a new connection if certificates or keys differ. */
+/**
+ * A Temporal server, for code outside a worker. After a call that did not reach it, the next one goes over a new
+ * connection if certificates or keys differ.
+ */
 function serverOn(
   address: ServerAddress,
   { open, connection = open(address.options) }: { open: typeof lazily; connection?: Connection },
-): Server {
+) {
   let now = { address, connection, client: clientOn(connection, address) };
   const renew = async (): Promise<void> => {
     const { address, connection: before } = now;
@@ -161,11 +146,13 @@ function serverOn(
   };
   return {
     address: address.options.address,
-    ...(address.taskQueue !== undefined && { taskQueue: address.taskQueue }),
+    /** The task queue of its deployment; undefined: workflows of any deployment are reached. */
+    taskQueue: address.taskQueue,
+    /** It changes with the files of certificates and keys: ask for it at each call. */
     get client() {
       return now.client;
     },
-    within: async (ms, call) => {
+    within: async <T>(ms: number, call: () => Promise<T>): Promise<T> => {
       try {
         return await now.connection.withDeadline(Date.now() + ms, call);
       } catch (error) {
@@ -174,7 +161,8 @@ function serverOn(
         throw error;
       }
     },
-    why: (error) => whyNot(now.address, error),
+    /** Why a call has failed that has not reached it. */
+    why: (error: unknown) => whyNot(now.address, error),
     close: () => now.connection.close(),
   };
 }

@@ -79,10 +79,7 @@ export interface PlayedAgent {
 
 /** Which worker answers which rollout, as all workers of a store know it. */
 export interface Answerers {
-  /**
-   * Says that this one does. Throws a `StoreFault` if `stillOurs` does: who has lost the journal never stands after its
-   * successor.
-   */
+  /** Says that this one does. Throws as `stillOurs`: who has lost the journal never stands after its successor. */
   take: (rollout_id: string, answerer: NewAnswerer) => Promise<void>;
   /** The newest; null: none is known. */
   find: (rollout_id: string) => Promise<AnswererFact | null>;
@@ -98,6 +95,6 @@ export interface AnswererFact {
 }
 
 export interface NewAnswerer extends AnswererFact {
-  /** Throws if the journal is another's. */
+  /** Throws a `StoreFault` if the journal is another's. */
   stillOurs: () => Promise<void>;
 }

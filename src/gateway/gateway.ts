@@ -51,17 +51,13 @@ export async function createGateway({
       const own = { url, writer: journal.writer };
       await answerers?.take(rollout_id, { ...own, stillOurs: () => journal.sync() });
       const life = createLife(playing, times);
-      const { overstays, broken, ourFault, misfit } = life.standing;
       sessions.put(life);
       const { serve, shut } = doorsOf(life, { answering, open });
       return {
         base_url,
         key: keyOf({ rollout_id, life: life.life, writer: life.writer }, secret),
         serve,
-        overstays,
-        broken,
-        ourFault,
-        misfit,
+        ...life.standing,
         end: async (why) => {
           sessions.leave(life, why);
           await life.end(why);

@@ -1,42 +1,24 @@
 import { isStoreFault } from '../model/faults.js';
 import type { Entry } from '../model/journal.js';
 import { onAbort } from '../platform/waits/abort.js';
-import type { Allowance } from '../platform/waits/allowance.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import type { AgentJournal, PlayedAgent } from './agent-session.js';
-import type { CallTree } from './match/call-tree.js';
 import { createCallTree } from './match/call-tree.js';
-import type { Glue } from './play/glue.js';
 import { createGlue } from './play/glue.js';
 import { ended } from './play/patience.js';
 import type { KnownCalls, PlayedCall } from './play/played-call.js';
 import { knownCalls } from './play/played-call.js';
 import type { Refusal } from './request/refusals.js';
-import type { Standing } from './standing.js';
 import { createStanding } from './standing.js';
 import type { GatewayTimes } from './times.js';
 
-/** One life of a rollout: what its requests, its calls and its activity share. */
-export interface Life {
-  readonly playing: PlayedAgent;
-  readonly times: Pick<GatewayTimes, 'linger_ms' | 'overstay_ms' | 'retry_ms'>;
-  /** By its line. */
-  readonly life: number;
-  readonly writer: string;
-  /** It is given what earlier ones asked. */
-  readonly replays: boolean;
-  readonly standing: Standing;
-  readonly known: KnownCalls;
-  readonly tree: CallTree;
-  readonly glue: Glue;
-  /** For calls that go on at the same time: each takes one. */
-  readonly places: Allowance;
-  readonly writeRefused: (refused: RefusedLine) => Promise<void>;
-  readonly work: Set<Promise<void>>;
-  readonly end: (why: 'over' | 'moved') => Promise<void>;
-}
+export type Life = ReturnType<typeof createLife>;
 
-export function createLife(playing: PlayedAgent, times: Life['times']): Life {
+/** One life of a rollout: what its requests, its calls and its activity share. */
+export function createLife(
+  playing: PlayedAgent,
+  times: Pick<GatewayTimes, 'linger_ms' | 'overstay_ms' | 'retry_ms'>,
+) {
   const { journal, settings, rollout_id, signal } = playing;
   const { trajectory } = journal;
   const last = trajectory.lives.at(-1);
@@ -49,21 +31,24 @@ export function createLife(playing: PlayedAgent, times: Life['times']): Life {
   // An attempt before this one has refused it.
   if (last.refusal?.limit !== undefined) standing.reachedLimit();
   const known = knownCalls(last.line, trajectory);
-  const work: Life['work'] = new Set();
-  const made: Life = {
+  const work = new Set<Promise<void>>();
+  const made = {
     playing,
     times,
+    /** By its line. */
     life,
     writer,
+    /** It is given what earlier ones asked. */
     replays: restart === 'replay',
     standing,
     known,
     tree,
     glue: createGlue(playing.render),
+    /** For calls that go on at the same time: each takes one. */
     places: createAllowance(settings.limits.parallel),
     writeRefused: createWriteRefused(journal),
     work,
-    end: async (why) => {
+    end: async (why: 'over' | 'moved'): Promise<void> => {
       unheard();
       standing.leave();
       settle(known, why);
@@ -99,9 +84,9 @@ const LINE_EACH_MS = 60_000;
 function createWriteRefused({
   append,
   trajectory: { lives },
-}: Pick<AgentJournal, 'append' | 'trajectory'>): Life['writeRefused'] {
+}: Pick<AgentJournal, 'append' | 'trajectory'>) {
   const written = new Map<string, number>();
-  return async (refused) => {
+  return async (refused: RefusedLine): Promise<void> => {
     const now = performance.now();
     for (const [key, at] of written) if (now - at >= LINE_EACH_MS) written.delete(key);
     if (written.has(refused.key) && lives.at(-1)?.refusal !== null) return;

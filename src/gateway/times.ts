@@ -1,30 +1,21 @@
 /** How long the gateway waits for what. */
-export interface GatewayTimes {
+export const TIMES = {
   /**
    * How long a call that nobody answers waits for somebody, in silence: headers of a stream would rule the redirect
    * out, and some clients take 102 for the answer.
    */
-  parked_ms: number;
-  /** How long a call goes on without a connection. */
-  linger_ms: number;
-  /** How long a program may go on behind a limit. */
-  overstay_ms: number;
-  /** Between two signs of life of a stream without news. */
-  keep_alive_ms: number;
-  /** How long a client may take nothing of what it was sent. */
-  stalled_ms: number;
-  /** Behind a first fault; each later one waits twice as long. */
-  retry_ms: number;
-  /** For the body of a small request. */
-  body_ms: number;
-}
-
-export const TIMES: GatewayTimes = {
   parked_ms: 60_000,
+  /** How long a call goes on without a connection. */
   linger_ms: 30_000,
+  /** How long a program may go on behind a limit. */
   overstay_ms: 30_000,
+  /** Between two signs of life of a stream without news. */
   keep_alive_ms: 5000,
+  /** How long a client may take nothing of what it was sent. */
   stalled_ms: 300_000,
+  /** Behind a first fault; each later one waits twice as long. */
   retry_ms: 1000,
+  /** For the body of a small request. */
   body_ms: 30_000,
 };
+export type GatewayTimes = typeof TIMES;

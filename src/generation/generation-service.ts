@@ -124,10 +124,7 @@ export interface ServiceDescription {
 
 export type { ChatMessage };
 
-/**
- * One replica. Methods throw faults (`model/faults.ts`): `GenerationUnavailable`, `GenerationRejected`,
- * `ProtocolError`.
- */
+/** One replica. Methods throw faults: `GenerationUnavailable`, `GenerationRejected`, `ProtocolError`. */
 export interface GenerationService extends Renderer {
   /** The base URL, as in journals and rows. */
   readonly replica: string;
@@ -152,10 +149,7 @@ export interface GenerationService extends Renderer {
     turn: { model: string; message: ChatMessage; chat_template_kwargs: ForeignObject },
     signal: AbortSignal,
   ): Promise<number[]>;
-  /**
-   * The model's own logprobs of all prompt tokens but the first, before temperature and filters. It generates a token
-   * and throws it away.
-   */
+  /** Logprobs of all prompt tokens but the first, before temperature and filters. It samples a token, unused. */
   promptLogprobs(
     prompt: { model: string; prompt_ids: readonly number[] },
     signal: AbortSignal,

@@ -15,6 +15,7 @@ import {
 } from 'node:fs/promises';
 import path from 'node:path';
 import { readWhole } from './regular-file.js';
+import { succeeds } from './waits/abort.js';
 import { shared } from './waits/shared.js';
 
 /** Durable file operations: nothing is half-done under its final name. */
@@ -35,11 +36,7 @@ const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
 const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code;
 
-export const exists = (file: string): Promise<boolean> =>
-  access(file).then(
-    () => true,
-    () => false,
-  );
+export const exists = (file: string): Promise<boolean> => succeeds(access(file));
 
 /** Returns the first one that it made, step by step: Node.js' recursion reports ENOENT for a read-only disk. */
 async function makePath(directory: string, mode: number): Promise<string | undefined> {
@@ -166,10 +163,7 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
 }
 
 /** As a store does; it leaves nothing, so another user's worker can write. Rejects if nothing can be written. */
-export async function tryToWrite(
-  directory: string,
-  { readers }: { readers: Readers },
-): Promise<Tried> {
+export async function tryToWrite(directory: string, { readers }: { readers: Readers }) {
   const made = await makePath(directory, DIRECTORY_MODES[readers]);
   try {
     const { mode } = await writeThrough(path.join(directory, 'check'), {
@@ -180,9 +174,13 @@ export async function tryToWrite(
     const file_system = await statfs(directory);
     const closed = (mode & FILE_MODES[readers]) === FILE_MODES[readers] ? null : 'the umask';
     return {
+      /** Bytes. */
       free: file_system.bavail * file_system.bsize,
+      /** Files that can still be made; Infinity: as many as there is room for. */
       inodes: inodesOf(file_system),
+      /** What keeps the readers from reading there: `the umask`, or a directory. null: nothing. */
       closed: closed ?? (await closedAbove(directory, readers)),
+      /** The path's first directory that was not there: a disk is not mounted, or a typing error. null: all were. */
       missing: made ?? null,
     };
   } finally {
@@ -190,16 +188,7 @@ export async function tryToWrite(
   }
 }
 
-export interface Tried {
-  /** Bytes. */
-  free: number;
-  /** Files that can still be made; Infinity: as many as there is room for. */
-  inodes: number;
-  /** What keeps the readers from reading there: `the umask`, or a directory. null: nothing. */
-  closed: string | null;
-  /** The path's first directory that was not there: a disk is not mounted, or a typing error. null: all were. */
-  missing: string | null;
-}
+export type Tried = Awaited<ReturnType<typeof tryToWrite>>;
 
 /** Some file systems have as many as there is room for, and count none. */
 const inodesOf = ({ files, ffree }: StatsFs): number => (files === 0 ? Infinity : ffree);
@@ -244,9 +233,6 @@ const TRIED_BYTES = 4096;
 
 /** A directory and those above it up to `last`; one that somebody uses meanwhile stays. */
 async function removeEmpty(directory: string, last: string): Promise<void> {
-  const isGone = await rmdir(directory).then(
-    () => true,
-    () => false,
-  );
+  const isGone = await succeeds(rmdir(directory));
   if (isGone && directory !== last) await removeEmpty(path.dirname(directory), last);
 }

@@ -8,14 +8,6 @@ import { readText } from './utf8-text.js';
 
 type Env = Partial<Record<string, string>>;
 
-interface HubName {
-  type: 'dataset' | 'model';
-  repository: string;
-  revision: string;
-  /** Empty: all of them. */
-  file: string;
-}
-
 export const isHubName = (text: string): boolean => text.startsWith('hf://');
 
 const FORM =
@@ -23,13 +15,14 @@ const FORM =
 const NAME =
   /^hf:\/\/(datasets\/)?(?!datasets\/|spaces\/)([\w.-]+\/[\w.-]+)(?:@([^/]+))?(?:\/(.*))?$/s;
 
-function parseHubName(name: string): HubName {
+function parseHubName(name: string) {
   const [, datasets, repository, revision = 'main', file = ''] = NAME.exec(name) ?? [];
   const parsed = {
     type: datasets === undefined ? ('model' as const) : ('dataset' as const),
     repository: repository ?? '',
     // A slash of a branch is written `%2F`.
     revision: revision.replaceAll(/%2f/gi, '/'),
+    /** Empty: all of them. */
     file: file.replace(/\/+$/, ''),
   };
   const parts = [parsed.revision, parsed.file].flatMap((text) => text.split('/'));

@@ -149,23 +149,19 @@ export interface PythonNeeds {
   modules: string[];
 }
 
-export interface PythonInstall extends PythonNeeds {
-  /** The virtual environment, which depends on the requirements. */
-  folder: string;
-  python: string;
-  /** Written when the installation is complete. */
-  stamp: string;
-}
+export type PythonInstall = ReturnType<typeof pythonInstall>;
 
 /** Where the packages are, or would be. `ensurePython` installs them. */
-export function pythonInstall(needs: PythonNeeds, env: NodeJS.ProcessEnv): PythonInstall {
+export function pythonInstall(needs: PythonNeeds, env: NodeJS.ProcessEnv) {
   const hash = createHash('sha256').update(readFileSync(needs.requirements)).digest('hex');
   const cache = path.join(userCacheFolder(env), 'durable-rollouts');
   const folder = path.join(cache, needs.name, hash.slice(0, 16));
   return {
     ...needs,
+    /** The virtual environment, which depends on the requirements. */
     folder,
     python: path.join(folder, 'bin', 'python'),
+    /** Written when the installation is complete. */
     stamp: path.join(folder, '.installed'),
   };
 }

@@ -13,18 +13,8 @@ import { partOf } from './tape.js';
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
-export type ChunkFacts = RequestFacts & Label;
-
-export interface ChunkRecorder {
-  add(delta: Delta): void;
-  /** Gives the tokens from this offset on, and later ones, this version. Resolves when the journal has it. */
-  relabel(label: { from: number } & Label): Promise<void>;
-  /** Writes what waits. Resolves when all of it is in the journal; throws the error of a failed write. */
-  flush(): Promise<void>;
-}
-
 interface Recording {
-  facts: ChunkFacts;
+  facts: RequestFacts & Label;
   /**
    * Called after tokens up to `through` have arrived and before they are written. null: neither they nor later ones are
    * written. Absent: they get the label of `facts`.
@@ -41,7 +31,7 @@ interface Recording {
 export function recordChunks(
   tape: Tape,
   { facts: initial, offset: first, onFailure, labelled, is_read = false }: Recording,
-): ChunkRecorder {
+) {
   let facts = initial;
   let offset = first;
   let waiting: Delta = { token_ids: [], logprobs: [], text: '' };
@@ -68,13 +58,15 @@ export function recordChunks(
     // A failed write ends the generation at once; `flush` throws the error.
     written.catch(onFailure);
   };
+  /** Writes what waits. Resolves when all of it is in the journal; throws the error of a failed write. */
   const flush = async (): Promise<void> => {
     write();
     await written;
   };
   return {
     flush,
-    relabel: async ({ from, ...label }) => {
+    /** Gives the tokens from this offset on, and later ones, this version. Resolves when the journal has it. */
+    relabel: async ({ from, ...label }: { from: number } & Label): Promise<void> => {
       write();
       facts = { ...facts, ...label };
       const chunk = { kind: 'chunk', ...facts, offset: from } as const;
@@ -85,7 +77,7 @@ export function recordChunks(
       });
       await flush();
     },
-    add: (delta) => {
+    add: (delta: Delta): void => {
       addTo(waiting, delta);
       const isFirst = is_read && offset === first && waiting.token_ids.length > 0;
       if (isFirst || waiting.token_ids.length >= MAX_WAITING) write();

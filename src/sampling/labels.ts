@@ -15,32 +15,7 @@ export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
 /** The version of these tokens is not known yet. An attempt that resumes here drops them. */
 const PENDING: Label = { policy_version: null, version_source: 'pending' };
 
-/** How the tokens of a fenced stream are labelled, and when they must not be journalled. */
-export interface Labels {
-  /** The first tokens have come: checks that the stream's process is the one that answers. */
-  opened(): void;
-  /** No more tokens come: the engine is asked again before the last ones are labelled. */
-  ends(): void;
-  /** All tokens up to `through` are labelled. Asks if that has not asked; throws `PolicyVersionMismatch`. */
-  ended(through: number): Promise<void>;
-  /**
-   * The label of tokens that arrived before the call, up to `through` in the answer; `moved` if nobody can tell it
-   * because the replica has changed since the request was sent. Throws `PolicyVersionMismatch`.
-   */
-  ofArrived(through: number): Promise<Label | 'moved'>;
-  /**
-   * The labels that the spans of a complete stream give its tokens; the same. The last one is pending where the version
-   * of the rest cannot be told, such as that of weights in transit.
-   */
-  ofSpans(
-    spans: readonly VersionSpan[] | undefined,
-  ): Promise<{ from: number; label: Label }[] | 'moved'>;
-  /**
-   * Once a stream has met weights that nobody published: where in the answer the tokens begin that may be theirs.
-   * Otherwise null.
-   */
-  distrustedFrom(): number | null;
-}
+export type Labels = ReturnType<typeof labelByFence>;
 
 interface Fenced {
   fence: Fence;
@@ -63,21 +38,28 @@ interface Fenced {
 const ASK_EVERY_MS = 5000;
 
 /**
+ * How the tokens of a fenced stream are labelled, and when they must not be journalled.
+ *
  * A token is of version v if a reading of the record that began after its arrival still shows the replica `current` at
  * v, with the epoch under which the request was sent. This holds because the record changes before an engine is
  * touched. Whoever else touches it is seen by the engine's own label.
  */
-export function labelByFence(fenced: Fenced): Labels {
+export function labelByFence(fenced: Fenced) {
   const { fence } = fenced;
   const own = labelOf(fence);
   const check = checkIdentity(fenced);
   let hasMoved = false;
   const hasServed = servedSince(fenced);
   return {
+    /** The first tokens have come: checks that the stream's process is the one that answers. */
     opened: () => void check.opened(),
     ends: check.ends,
     ended: check.ended,
-    ofArrived: async (through) => {
+    /**
+     * The label of tokens that arrived before the call, up to `through` in the answer; `moved` if nobody can tell it
+     * because the replica has changed since the request was sent. Throws `PolicyVersionMismatch`.
+     */
+    ofArrived: async (through: number): Promise<Label | 'moved'> => {
       await check.opened();
       if (!hasMoved) {
         if (await isUnmoved(fenced)) {
@@ -87,7 +69,13 @@ export function labelByFence(fenced: Fenced): Labels {
       }
       return fenced.names_spans() ? PENDING : 'moved';
     },
-    ofSpans: async (spans) => {
+    /**
+     * The labels that the spans of a complete stream give its tokens; the same. The last one is pending where the
+     * version of the rest cannot be told, such as that of weights in transit.
+     */
+    ofSpans: async (
+      spans: readonly VersionSpan[] | undefined,
+    ): Promise<{ from: number; label: Label }[] | 'moved'> => {
       if (spans === undefined || fence.adapter !== null) return hasMoved ? 'moved' : [];
       const atStart = await check.opened();
       const labels: { from: number; label: Label }[] = [];
@@ -152,9 +140,11 @@ function checkIdentity(fenced: Fenced) {
   return {
     opened,
     confirms,
-    ends: () => {
+    /** No more tokens come: the engine is asked again before the last ones are labelled. */
+    ends: (): void => {
       asked_at = -Infinity;
     },
+    /** All tokens up to `through` are labelled. Asks if that has not asked; throws `PolicyVersionMismatch`. */
     ended: async (through: number): Promise<void> => {
       if (identity !== null) await confirms(through);
     },
@@ -163,7 +153,8 @@ function checkIdentity(fenced: Fenced) {
       isDistrusted = (await firstChange(fenced)) === 'unknown';
     },
     mismatch: mismatchOf,
-    distrustedFrom: () => (isDistrusted ? confirmed : null),
+    /** Where in the answer the tokens begin that may be of weights that nobody published; null: it has met none. */
+    distrustedFrom: (): number | null => (isDistrusted ? confirmed : null),
   };
 }
 
@@ -219,10 +210,7 @@ async function mismatch(said: string, { fence, service, distrust }: Fenced): Pro
   return new Fault({ type: 'PolicyVersionMismatch', message, at: service.replica });
 }
 
-/**
- * How long to wait for the end of an update. A pause may be much longer, but the stream's engine has been resumed by
- * then.
- */
+/** How long to wait for the end of an update. A pause may be longer, but the stream's engine is resumed by then. */
 const SETTLES_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 

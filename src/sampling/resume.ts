@@ -197,10 +197,7 @@ function answerOf(
 interface GoingOn extends ResumeContext {
   ids: number[];
   answer: Answer;
-  /**
-   * Whether the inherited tokens end with a character. A stream that begins inside one brings the prompt's text with
-   * it.
-   */
+  /** Whether inherited tokens end with a character: a stream that begins inside one has the prompt's text with it. */
   isClean: boolean;
 }
 

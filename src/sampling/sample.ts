@@ -34,10 +34,7 @@ export async function sample(call: Call, means: Means): Promise<Outcome> {
 
 const proves = (outcome: Outcome): boolean => outcome === 'sampled';
 
-/**
- * An engine that is paused with `mode=abort` cuts off its streams. This is no fault: the call continues there when the
- * pause is over.
- */
+/** An engine paused with `mode=abort` cuts off its streams: no fault, the call continues when the pause is over. */
 async function throughPauses(call: Call, placed: Placed): Promise<Outcome> {
   const { service, lease, tape, waits, signal } = placed;
   const isPaused = () => orAborted(service.isPaused(), signal);

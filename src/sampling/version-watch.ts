@@ -7,12 +7,6 @@ export interface VersionChange {
   from: number;
 }
 
-export interface VersionWatch {
-  arrived: (count: number) => void;
-  /** No more tokens come. Resolves when all that can be known is known. */
-  ended: () => Promise<void>;
-}
-
 /**
  * Follows the version of a stream whose tokens do not name it. It asks after each silence and at the end, never per
  * chunk. Tokens that arrived before a question have the version of the one before it, if both answers are the same.
@@ -35,7 +29,7 @@ export function watchVersion({
   at_silences: boolean;
   changed: (change: VersionChange) => Promise<void>;
   now?: () => number;
-}): VersionWatch {
+}) {
   let count = offset;
   let confirmed = offset;
   let isChanged = false;
@@ -56,14 +50,15 @@ export function watchVersion({
   };
 
   return {
-    arrived: (tokens) => {
+    arrived: (tokens: number): void => {
       const at = now();
       const ms = at - last_at;
       last_at = at;
       count += tokens;
       if (at_silences && ms >= SILENCE_MS) asking = asking.then(look);
     },
-    ended: async () => {
+    /** No more tokens come. Resolves when all that can be known is known. */
+    ended: async (): Promise<void> => {
       await asking;
       await look();
     },

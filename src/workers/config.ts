@@ -15,7 +15,6 @@ import { parseYaml } from '../platform/yaml.js';
 import { mostOpenFiles } from '../platform/process/open-files.js';
 import { READERS, isMissing } from '../platform/files.js';
 import { readWhole } from '../platform/regular-file.js';
-import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { agentProblems } from './agent-problems.js';
 import { GenerationServiceSettings } from './generation-settings.js';
@@ -260,7 +259,7 @@ function storeBelow(directory: string, store: Config['store']): Config['store'] 
 export function memoryOf(
   { worker, environments, generation }: Pick<Config, 'worker' | 'environments' | 'generation'>,
   open_files = mostOpenFiles(),
-): MemoryPlan {
+) {
   const { memory, max_generations, roles } = worker;
   return planMemory({
     memory_bytes: bytesOf(memory),

@@ -1,31 +1,7 @@
 import { PROCESS_FILES } from '../platform/process/open-files.js';
 import { mostOpenJournals } from '../trajectories/files/open-journals.js';
 
-/**
- * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with
- * load gets a share of what is left beside the process itself. Costs are resident bytes, measured under load.
- */
-export interface MemoryPlan {
-  /** Workflows kept between their tasks. Any other is replayed from its history. */
-  cached_workflows: number;
-  /** Bytes of cached folds of journals; others are read again. */
-  cached_fold_bytes: number;
-  /** Bytes of the folds of turns in progress; long contexts wait until they fit. */
-  played_fold_bytes: number;
-  /** Bytes of environments' and agents' large answers held at once; a larger answer is held alone. */
-  answer_bytes: number;
-  /** Likewise for engines' large answers: tokens of long prompts. */
-  reply_bytes: number;
-  request_bytes: number;
-  /** Size limit of a batch's samples while it is planned. */
-  sample_bytes: number;
-  /** Open generations of one generation service. */
-  generations: number;
-  /** Concurrent activities: rollouts that are played, steps on queues of environments, and all others. */
-  plays: number;
-  steps: number;
-  others: number;
-}
+export type MemoryPlan = ReturnType<typeof planMemory>;
 
 const KIB = 1024;
 const MIB = KIB * KIB;
@@ -70,6 +46,10 @@ export const MOST_AT_ONCE = { steps: 256, others: 64 } as const;
 /** An eighth of the activities. */
 const SHARE_OF_OTHERS = 1 / 8;
 
+/**
+ * What a worker process may hold at once, from `worker.memory` and the limit of open files. Everything that grows with
+ * load gets a share of what is left beside the process itself. Costs are resident bytes, measured under load.
+ */
 export function planMemory({
   memory_bytes,
   open_files = Infinity,
@@ -84,7 +64,7 @@ export function planMemory({
   services?: number;
   /** Queues of this process that share the room for turns: generation, environments behind services. */
   queues: number;
-}): MemoryPlan {
+}) {
   const left = Math.max(0, memory_bytes - PROCESS_BYTES);
   const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
   const room: Room = {
@@ -101,14 +81,22 @@ export function planMemory({
   const rest = without(ofQueue, { many: generating, each: TURN });
   const waiting = generating < max_generations * services ? 0 : fits(WAIT, rest);
   return {
+    /** Workflows kept between their tasks. Any other is replayed from its history. */
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
+    /** Bytes of cached folds of journals; others are read again. */
     cached_fold_bytes: fitting(SHARES.journals, WITH_GARBAGE),
+    /** Bytes of the folds of turns in progress; long contexts wait until they fit. */
     played_fold_bytes: fitting(SHARES.activities, WITH_GARBAGE),
+    /** Bytes of environments' and agents' large answers held at once; a larger answer is held alone. */
     answer_bytes: fitting(SHARES.answers, ANSWER_WEIGHT * WITH_GARBAGE),
+    /** Likewise for engines' large answers: tokens of long prompts. */
     reply_bytes: fitting(SHARES.replies, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
+    /** Size limit of a batch's samples while it is planned. */
     sample_bytes: Math.floor(memory_bytes * SHARE_OF_SAMPLES),
+    /** Open generations of one generation service. */
     generations,
+    /** Concurrent activities: rollouts that are played, steps on queues of environments, and all others. */
     plays: Math.max(FEWEST.activities, generating + waiting),
     steps: Math.min(MOST_AT_ONCE.steps, turns),
     others,

@@ -1,24 +1,17 @@
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
-import type { RoleQueue } from './queues.js';
 import { commonEnvironmentQueue, playersOn, queuesOf } from './queues.js';
 
-export interface OwnQueue {
-  role: RoleQueue['role'];
-  name: string;
-  slots: number;
-}
-
 /** A gateway alone has none: not Temporal asks it, but programs. */
-export function ownQueues(config: Config): OwnQueue[] {
+export function ownQueues(config: Config) {
   const { others, plays } = memoryOf(config);
   const common = { role: 'environment', name: commonEnvironmentQueue(config) } as const;
   const named = new Map([...queuesOf(config), common].map(({ name, role }) => [name, role]));
-  const slotsAt = ([name, role]: [string, RoleQueue['role']]): OwnQueue => {
-    const slots = { workflow: others, generation: plays, environment: stepsAtOnce(config, name) };
-    return { role, name, slots: slots[role] };
-  };
-  return [...named].map(slotsAt).filter(({ role }) => config.worker.roles.includes(role));
+  const slotsAt = (name: string) =>
+    ({ workflow: others, generation: plays, environment: stepsAtOnce(config, name) }) as const;
+  return [...named]
+    .filter(([, role]) => config.worker.roles.includes(role))
+    .map(([name, role]) => ({ role, name, slots: slotsAt(name)[role] }));
 }
 
 export const slotsOf = (config: Config): ReadonlyMap<string, number> =>

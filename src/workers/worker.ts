@@ -8,7 +8,7 @@ import { bundlePath } from './build-bundle.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
-import type { OwnQueue } from './slots.js';
+import type { RoleQueue } from './queues.js';
 import { ownQueues } from './slots.js';
 import { heartbeatMs } from './worker-settings.js';
 import { workflowThread } from './workflow-thread.js';
@@ -22,7 +22,7 @@ const PLAYS = {
   environment: ['stepEnvironment', 'playTurns'],
 } as const;
 
-function activitiesOf(role: OwnQueue['role'], all: AllActivities): object {
+function activitiesOf(role: RoleQueue['role'], all: AllActivities): object {
   const played: readonly string[] = Object.values(PLAYS).flat();
   const isOwn = (name: string): boolean =>
     role === 'workflow' ? !played.includes(name) : PLAYS[role].some((own: string) => own === name);

@@ -36,20 +36,14 @@ const FLUSH = { tokens: 64, s: 0.25 };
 /** The events of an activity that continues a rollout after its slice. */
 const EVENTS_OF_SLICE = 6;
 
-interface Load {
-  turns_s: number;
-  tokens_s: number;
-  rollouts_s: number;
-  whole_s: number;
-  /** Activities that continue a rollout after the first. */
-  continued: number;
-}
+type Load = ReturnType<typeof loadOf>;
 
-const loadOf = ({ rollouts, turns, turn_s, tokens, slice_s }: Workload): Load => ({
+const loadOf = ({ rollouts, turns, turn_s, tokens, slice_s }: Workload) => ({
   turns_s: rollouts / turn_s,
   tokens_s: (rollouts * tokens) / turn_s,
   rollouts_s: rollouts / (turns * turn_s),
   whole_s: turns * turn_s,
+  /** Activities that continue a rollout after the first. */
   continued: Math.floor((turns * turn_s) / slice_s),
 });
 

@@ -5,31 +5,19 @@ import { createInterface } from 'node:readline';
 import { describeError } from '../../platform/errors.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 
-/** A Python function or class, served for as long as this process lives. */
-export interface PythonFunction {
-  url: string;
-  end: () => Promise<void>;
-}
-
 /** Has `rollout_environment`, so that nothing has to be installed. */
 const PACKAGES = path.join(PROJECT_ROOT, 'python');
 
 const SERVED = /^.* on (http:\/\/\S+)$/;
 
-/** Serves `module:name` from the current folder. What the code prints goes to standard error. */
-export async function servePython(name: string, env: NodeJS.ProcessEnv): Promise<PythonFunction> {
-  const args = [
-    '-m',
-    'rollout_environment',
-    name,
-    '--port',
-    '0',
-    '--parent',
-    String(process.pid),
-    '--quiet',
-  ];
+/**
+ * Serves a Python function or class, `module:name` from the current folder, for as long as this process lives. What the
+ * code prints goes to standard error.
+ */
+export async function servePython(name: string, env: NodeJS.ProcessEnv) {
+  const args = ['-m', 'rollout_environment', name, '--port', '0', '--quiet'];
   const paths = [PACKAGES, env['PYTHONPATH'] ?? ''].filter((one) => one !== '');
-  const child = spawn('python3', args, {
+  const child = spawn('python3', [...args, '--parent', String(process.pid)], {
     env: { ...env, PYTHONPATH: paths.join(path.delimiter) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -50,7 +38,7 @@ export async function servePython(name: string, env: NodeJS.ProcessEnv): Promise
   child.stdout.on('data', (data: Buffer) => process.stderr.write(data)).resume();
   return {
     url,
-    end: async () => {
+    end: async (): Promise<void> => {
       child.kill();
       await ended;
     },

@@ -47,20 +47,9 @@ export type Printed =
     }
   | { error: { type: string; message: string } };
 
-interface Options {
-  /** null: each line's own. */
-  name: string | null;
-  input: string;
-  file: string;
-  /** `module:name` of a Python function or class, in place of an environment of the file. */
-  python: string | null;
-  answer: string | null;
-  columns: Columns | null;
-  /** null: each line's own. */
-  is_standard: boolean | null;
-}
+type Options = ReturnType<typeof readOptions>;
 
-function readOptions(args: string[]): Options {
+function readOptions(args: string[]) {
   const values = optionsIn(args, {
     environment: TEXT,
     input: TEXT,
@@ -79,12 +68,15 @@ function readOptions(args: string[]): Options {
   const { semantics: text } = values;
   const semantics = text === undefined ? null : oneOf('--semantics', { text, among });
   return {
+    /** null: each line's own. */
     name: environment ?? python,
+    /** `module:name` of a Python function or class, in place of an environment of the file. */
     python,
     input,
     file,
     answer,
     columns: values.columns === undefined ? null : columnsOf(values.columns.join(',')),
+    /** null: each line's own. */
     is_standard: semantics === null ? null : !isUpstream(semantics),
   };
 }
@@ -225,15 +217,10 @@ function takeOverOutput(): Print {
 
 type Failed = Extract<Printed, { error: unknown }>;
 
-interface Prepared {
-  at_once: number;
-  play: () => Promise<Printed>;
-}
-
 async function preparedLine(
   text: string,
   run: Reading & Pick<Run, 'name' | 'player' | 'is_standard' | 'signal'>,
-): Promise<Prepared> {
+): Promise<{ at_once: number; play: () => Promise<Printed> }> {
   const { name, number } = run;
   try {
     const line = parseLine(text, run);

@@ -15,21 +15,15 @@ export type Happening =
   | { kind: 'over'; at: number; life: number }
   | { kind: 'end'; at: number; stop_reason: string };
 
-export interface History {
-  happenings: Happening[];
-  /** Time of the last line that counts; null: there is none. */
-  last_at: number | null;
-  /** Takes the lines that count, each after it was folded in. */
-  take: (line: JournalLine, trajectory: Trajectory) => void;
-}
-
-export function createHistory(): History {
+export function createHistory() {
   let attempts = 0;
   let before = NOTHING;
-  const history: History = {
-    happenings: [],
-    last_at: null,
-    take: (line, trajectory) => {
+  const history = {
+    happenings: [] as Happening[],
+    /** Time of the last line that counts; null: there is none. */
+    last_at: null as number | null,
+    /** Takes the lines that count, each after it was folded in. */
+    take: (line: JournalLine, trajectory: Trajectory): void => {
       const { happenings } = history;
       const { at } = line;
       const why = line.kind === 'claim' && attempts > 0 ? whyAgain(line, before) : null;
@@ -63,14 +57,14 @@ export function createHistory(): History {
   return history;
 }
 
-interface Before {
-  at: number | null;
+const NOTHING = {
+  at: null as number | null,
   /** How the rollout had ended. */
-  ended: string | null;
+  ended: null as string | null,
   /** The fault after which its last attempt wrote nothing. */
-  fault: LineOf<'fault'> | null;
-}
-const NOTHING: Before = { at: null, ended: null, fault: null };
+  fault: null as LineOf<'fault'> | null,
+};
+type Before = typeof NOTHING;
 
 const after = (line: JournalLine, { ended }: Before): Before => ({
   at: line.at,

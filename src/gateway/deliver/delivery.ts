@@ -4,14 +4,7 @@ import type { Socket } from 'node:net';
 /** Whether answers arrive, by what their sockets do after the last byte. */
 
 /** An answer whose last byte was handed to its socket. */
-export interface Handed {
-  /** It is open, and nothing is known yet. */
-  isOpen: () => boolean;
-  /** The life is over: what is open has arrived. */
-  over: () => void;
-  /** Nobody looks at it any more. */
-  leave: () => void;
-}
+export type Handed = ReturnType<typeof watchDelivery>;
 
 /** What a socket does between two requests. */
 interface Watched {
@@ -56,7 +49,7 @@ const STAYS_OPEN_MS = 5000;
  * Decides once, from the last byte on; that it was handed over alone says nothing. It has arrived where another request
  * comes on the connection, where that closes without ECONNRESET or EPIPE, or stays open.
  */
-export function watchDelivery(socket: Socket, decide: (whole: boolean) => void): Handed {
+export function watchDelivery(socket: Socket, decide: (whole: boolean) => void) {
   const state = watched.get(socket);
   let isDecided = false;
   const leave = (): void => {
@@ -80,5 +73,12 @@ export function watchDelivery(socket: Socket, decide: (whole: boolean) => void):
   state?.handed.add(arrived);
   socket.once('close', closed);
   if (socket.destroyed) closed();
-  return { isOpen: () => !isDecided, over: arrived, leave };
+  return {
+    /** Nothing is known yet. */
+    isOpen: () => !isDecided,
+    /** The life is over: what is open has arrived. */
+    over: arrived,
+    /** Nobody looks at it any more. */
+    leave,
+  };
 }

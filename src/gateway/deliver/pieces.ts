@@ -1,9 +1,6 @@
 import type { ToolCall } from '../../model/calls/message.js';
 
-/**
- * The pieces in which a stream says an answer. They are a function of the answer, and not of when its tokens came: who
- * asks again gets the same events.
- */
+/** How a stream says an answer, whenever its tokens came: who asks again gets the same events. */
 
 /** What a stream has not sent yet; a tool call is sent whole. */
 export interface News {
@@ -23,14 +20,10 @@ export interface Reading {
   ended: boolean;
 }
 
-export interface Place {
-  reasoning: number;
-  content: number;
-  calls: number;
-}
-
 export const NOTHING: Reading = { reasoning: '', content: '', calls: [], ended: false };
-export const BEGINNING: Place = { reasoning: 0, content: 0, calls: 0 };
+/** How much of each a stream has sent. */
+export const BEGINNING = { reasoning: 0, content: 0, calls: 0 };
+type Place = typeof BEGINNING;
 
 /** What a stream at this place sends next, and where it is then. */
 export function piecesFrom(

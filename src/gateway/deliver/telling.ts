@@ -6,20 +6,10 @@ import { openAnswer } from '../../model/journal/open-answers.js';
 import { canContinue, withoutOpenEnd } from '../../sampling/seam.js';
 import type { PlayedAgent } from '../agent-session.js';
 import type { News } from '../news.js';
-import type { Reading } from './pieces.js';
 import { NOTHING } from './pieces.js';
 import type { LineOf } from '../../model/journal.js';
 
-/** What of a call's answer may be said by now: for all its connections, however many there are. */
-export interface Telling extends Pick<StreamedText, 'heard' | 'resumes'> {
-  reading: () => Reading;
-  /** The text of the whole answer's first tokens: all of them, or all but the one that ended it. */
-  textOf: (count: number) => Promise<string>;
-  /** All that is said, before it was read. */
-  said: () => string;
-  /** The journal has more. */
-  look: () => void;
-}
+export type Telling = ReturnType<typeof createTelling>;
 
 /** How many of an answer's tokens may be said: those that are labelled, if it is streamed and can be continued. */
 export function sayable(
@@ -40,7 +30,8 @@ export interface Told {
   news: News;
 }
 
-export function createTelling(told: Told): Telling {
+/** What of a call's answer may be said by now: for all its connections, however many there are. */
+export function createTelling(told: Told) {
   const { playing, turn, news, stops } = told;
   const { journal, settings } = playing;
   const { trajectory } = journal;
@@ -57,6 +48,7 @@ export function createTelling(told: Told): Telling {
     asked = made.catch(() => undefined);
     return made;
   };
+  /** The text of the whole answer's first tokens: all of them, or all but the one that ended it. */
   const textOf = async (upTo: number): Promise<string> => {
     const all = ids();
     const whole = streamed.upTo(all.length);
@@ -88,9 +80,11 @@ export function createTelling(told: Told): Telling {
     heard: streamed.heard,
     resumes: streamed.resumes,
     textOf,
+    /** All that is said, before it was read. */
     said: () => said,
     reading: () => growing,
-    look: () => {
+    /** The journal has more. */
+    look: (): void => {
       // An engine that does not answer is asked again with the next tokens, or at the end.
       looking ??= lookOn()
         .catch(() => undefined)
@@ -116,18 +110,6 @@ function shown({ playing, turn, generation }: Told): number {
   return isEnd ? most - 1 : most;
 }
 
-/**
- * The text of an answer as its one request has streamed it. It lags tokens, so what it says of the first tokens is
- * their text or a beginning of it, and no decoder is asked.
- */
-interface StreamedText {
-  /** A line of the answer, as it is appended. */
-  heard: (chunk: Chunk) => void;
-  /** Another request goes on with the tokens that are there. Text that the first one held back is lost. */
-  resumes: () => void;
-  /** The text of the first `count` tokens; null: several requests have sampled them, or the engine says no text. */
-  upTo: (count: number) => string | null;
-}
 type Chunk = Pick<LineOf<'chunk'>, 'offset' | 'token_ids' | 'text'>;
 
 interface Heard {
@@ -136,12 +118,16 @@ interface Heard {
   marks: { count: number; length: number }[];
 }
 
-/** `count`: tokens that are there already. */
-export function createStreamedText(count: number): StreamedText {
+/**
+ * The text of an answer as its one request has streamed it. It lags tokens, so what it says of the first tokens is
+ * their text or a beginning of it, and no decoder is asked. `count`: tokens that are there already.
+ */
+export function createStreamedText(count: number) {
   let total = count;
   let heard: Heard | null = null;
   return {
-    heard: ({ offset, token_ids, text }) => {
+    /** A line of the answer, as it is appended. */
+    heard: ({ offset, token_ids, text }: Chunk): void => {
       const end = offset + token_ids.length;
       // The same tokens with another version.
       if (offset < total && end === total) return;
@@ -152,10 +138,12 @@ export function createStreamedText(count: number): StreamedText {
       heard.text += text;
       heard.marks.push({ count: end, length: heard.text.length });
     },
-    resumes: () => {
+    /** Another request goes on with the tokens that are there. Text that the first one held back is lost. */
+    resumes: (): void => {
       if (total > 0) heard = null;
     },
-    upTo: (most) => {
+    /** The text of the first `most` tokens; null: several requests have sampled them, or the engine says no text. */
+    upTo: (most: number): string | null => {
       if (heard === null || heard.text === '') return null;
       const mark = heard.marks.findLast(({ count: at }) => at <= most);
       return heard.text.slice(0, mark?.length ?? 0);
@@ -163,24 +151,18 @@ export function createStreamedText(count: number): StreamedText {
   };
 }
 
-/** The text of an answer's tokens, with special tokens shown, as an engine's decoder writes it. */
-interface AnswerText {
-  /** The text of the first `count` tokens, up to their last whole character. One question at a time. */
-  upTo: (ids: readonly number[], count: number) => Promise<string>;
-}
-
 /** Longer beginnings are not decoded again. */
 const MOST_AGAIN = 256;
 /** Decoders may write the first of some tokens in another way than behind others. */
 const OVERLAP = 4;
 
-function createAnswerText(
-  detokenize: (token_ids: readonly number[]) => Promise<string>,
-): AnswerText {
+/** The text of an answer's tokens, with special tokens shown, as an engine's decoder writes it. */
+function createAnswerText(detokenize: (token_ids: readonly number[]) => Promise<string>) {
   /** The text of the tokens before `next`, and how much of what follows `from` is part of it. */
   let begun = { from: 0, next: 0, text: '', overlap: 0 };
   return {
-    upTo: async (ids, count) => {
+    /** The text of the first `count` tokens, up to their last whole character. One question at a time. */
+    upTo: async (ids: readonly number[], count: number): Promise<string> => {
       if (count === begun.next) return begun.text;
       // Tokens were dropped.
       if (count < begun.next) begun = { from: 0, next: 0, text: '', overlap: 0 };

@@ -5,10 +5,7 @@ import type { News } from '../deliver/pieces.js';
 import type { Refusal } from '../request/refusals.js';
 import type { AgentRequest, RequestLimits } from '../request/request.js';
 
-/**
- * How some clients ask and are answered. Nothing else of the gateway asks which dialect a request came in: calls of
- * several may be one.
- */
+/** How some clients ask and are answered. Nothing else asks in which dialect: calls of several may be one. */
 export interface Dialect {
   /** Its path, behind `/v1/`. */
   name: DialectName;

@@ -14,7 +14,7 @@ import type {
 import { TOOL_CHOICES } from '../request/request.js';
 import type { Body } from './reading.js';
 
-/** What shapes the prompt or the answer, and is not honoured, is refused by its field: a program that counts on it is wrong. */
+/** What shapes prompt or answer, and is not honoured, is refused by its field: a program that counts on it is wrong. */
 
 export const unsupported = (param: string, { expected, got }: { expected: string; got: unknown }) =>
   badRequest(`${param}: expected ${expected}, got ${preview(got)}`, { param, code: UNSUPPORTED });
@@ -128,11 +128,7 @@ export function shapeIn(
   };
 }
 
-/**
- * The functions among an agent's tools: those alone it executes by itself. Others would be the server's: they are left
- * out and noted. null: there
- * are none.
- */
+/** The functions among tools; others, which would be the server's to execute, are left out and noted. null: none. */
 function functionsIn(
   tools: readonly unknown[],
   { name, ignored }: { name: readonly string[]; ignored: Set<string> },

@@ -3,30 +3,7 @@ import type { JournalCall } from '../../model/journal/calls.js';
 import type { HashedRequest } from '../request/meaning.js';
 import { nextHash, rootOf } from '../request/meaning.js';
 
-/** The conversations of a rollout's calls, by their hashes: 32 bytes a message, whatever it says. */
-export interface CallTree {
-  /** Takes in what the fold has that was not there before. */
-  grow: (calls: readonly JournalCall[]) => void;
-  /**
-   * The deepest call whose messages and answer begin the request's, with equal tools; of equal ones the newest that this
-   * life was given whole, or else the newest.
-   */
-  parentOf: (request: HashedRequest, life: number) => number | null;
-  /**
-   * The call with most of the request's messages, and how many; of several the one that was asked the same, or else the
-   * latest. null: none has its system message and tools.
-   */
-  nearestTo: (request: HashedRequest) => Near | null;
-  /** How many messages a call's conversation has, its answer counted. */
-  lengthOf: (call: number) => number;
-  /** How many messages a request shares with a call's conversation. */
-  sharedWith: (request: HashedRequest, call: number) => number;
-}
-
-export interface Near {
-  call: number;
-  messages: number;
-}
+export type CallTree = ReturnType<typeof createCallTree>;
 
 interface Node {
   root: string;
@@ -39,7 +16,6 @@ interface Node {
   end: string | null;
 }
 
-/** How many messages a call's conversation has, its answer counted. */
 function lengthIn(nodes: readonly Node[], call: number): number {
   const node = nodes[call];
   return node === undefined ? 0 : node.inherited + node.own.length + (node.end === null ? 0 : 1);
@@ -106,10 +82,12 @@ function close(
   places.add(node.end);
 }
 
-export function createCallTree(): CallTree {
+/** The conversations of a rollout's calls, by their hashes: 32 bytes a message, whatever it says. */
+export function createCallTree() {
   let known: readonly JournalCall[] = [];
   const index: Index = { nodes: [], ends: new Map(), places: new Set(), asked: new Map() };
   const { nodes, ends, places, asked } = index;
+  /** How many messages a call's conversation has, its answer counted. */
   const lengthOf = (call: number): number => lengthIn(nodes, call);
   /** Thoughts that the agent says are those of its answers. */
   const fits = ({ messages, said }: HashedRequest, call: number): boolean => {
@@ -124,14 +102,19 @@ export function createCallTree(): CallTree {
   };
   return {
     lengthOf,
-    grow: (calls) => {
+    /** Takes in what the fold has that was not there before. */
+    grow: (calls: readonly JournalCall[]): void => {
       known = calls;
       for (const [number, call] of calls.entries()) {
         if (number >= nodes.length) enter(index, call);
         close(index, { answer: call.answer, number });
       }
     },
-    parentOf: (request, life) => {
+    /**
+     * The deepest call whose messages and answer begin the request's, with equal tools; of equal ones the newest that
+     * this life was given whole, or else the newest.
+     */
+    parentOf: (request: HashedRequest, life: number): number | null => {
       for (const hash of request.said.slice(0, -1).reverse()) {
         const found = (ends.get(hash) ?? []).filter((call) => fits(request, call));
         const given = found.findLast((call) => known[call]?.given.get(life) === true);
@@ -140,7 +123,11 @@ export function createCallTree(): CallTree {
       }
       return null;
     },
-    nearestTo: ({ root, said }) => {
+    /**
+     * The call with most of the request's messages, and how many; of several the one that was asked the same, or else
+     * the latest. null: none has its system message and tools.
+     */
+    nearestTo: ({ root, said }: HashedRequest): { call: number; messages: number } | null => {
       const same = asked.get(said.at(-1) ?? root);
       if (same !== undefined) return { call: same, messages: said.length };
       const messages = said.findLastIndex((hash) => places.has(hash)) + 1;
@@ -149,7 +136,8 @@ export function createCallTree(): CallTree {
       const call = nodes.findLastIndex((_, of) => hashIn(nodes, { call: of, messages }) === hash);
       return call === -1 ? null : { call, messages };
     },
-    sharedWith: ({ said }, call) => {
+    /** How many messages a request shares with a call's conversation. */
+    sharedWith: ({ said }: HashedRequest, call: number): number => {
       for (let k = Math.min(said.length, lengthOf(call)); k > 0; k--)
         if (hashIn(nodes, { call, messages: k }) === said[k - 1]) return k;
       return 0;

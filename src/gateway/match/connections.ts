@@ -7,17 +7,10 @@ import type { KnownCalls, PlayedCall } from '../play/played-call.js';
 
 /** Who of a life waits for its calls, and who has their answers. */
 
-/** What a connection has of a call. It ends in one of three ways. */
-export interface Attached {
-  call: PlayedCall;
-  /** The client has closed it before the end. */
-  cut: () => void;
-  /** It has the whole answer: what becomes of it. */
-  handed: (watch: (decide: (whole: boolean) => void) => Handed) => void;
-  left: () => void;
-}
+export type Attached = ReturnType<typeof connect>;
 
-export function connect(life: Life, call: PlayedCall): Attached {
+/** What a connection has of a call. It ends in one of three ways. */
+export function connect(life: Life, call: PlayedCall) {
   // An answer of an earlier life is an answer: the program goes on in what it may do.
   if (!call.is_known && isAnswered(life, call)) life.standing.answered();
   call.is_known = true;
@@ -26,10 +19,11 @@ export function connect(life: Life, call: PlayedCall): Attached {
   clearTimeout(call.lingers);
   return {
     call,
-    left: () => {
+    left: (): void => {
       leave(life, call);
     },
-    cut: () => {
+    /** The client has closed it before the end. */
+    cut: (): void => {
       if (!isAnswered(life, call)) {
         call.closed_at.push(tokensOf(life, call));
         sayIfSilent(life, call);
@@ -37,7 +31,8 @@ export function connect(life: Life, call: PlayedCall): Attached {
       served(life, { call, whole: false });
       leave(life, call);
     },
-    handed: (watch) => {
+    /** It has the whole answer: what becomes of it. */
+    handed: (watch: (decide: (whole: boolean) => void) => Handed): void => {
       leave(life, call);
       const handed: Handed = watch((whole) => {
         call.handed.delete(handed);

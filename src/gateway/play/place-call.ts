@@ -72,7 +72,7 @@ export function callEntries(
   placing: Placing,
 ): (CallEntry | MaterialEntry)[] {
   const { calls, tree, life, prompt } = placing;
-  const { hashed_tools, system_hash, messages, asked, stream, key } = request;
+  const { system_hash, messages, asked, stream, key } = request;
   const { ids } = prompt;
   const shared = longestShared(calls, ids);
   const { parent = null, message, cause, diverged } = placeOf(request, { ...placing, shared });
@@ -90,7 +90,7 @@ export function callEntries(
     ...(cause !== undefined && shared !== null && { fork: shared }),
     stream,
     system: system_hash,
-    tools: hashed_tools?.hash ?? null,
+    tools: toolsOf(request),
     news: messages.slice(known),
     prompt_ids: ids.slice(begun),
     asked,
@@ -137,14 +137,14 @@ function placeOf(request: HashedRequest, placing: Placing & { shared: Shared }):
 
 /** A call whose prompt and answer begin these ids, and which has the same tools. */
 function continuedBy(
-  { hashed_tools }: HashedRequest,
+  request: HashedRequest,
   { calls, shared }: { calls: readonly JournalCall[]; shared: Shared },
 ): number | null {
   for (let at: Shared = shared; at !== null;) {
     const call: JournalCall | undefined = calls[at.call];
     if (call === undefined) return null;
     const isWhole = call.answer !== null && at.ids === lengthOf(call);
-    if (isWhole && call.line.tools === (hashed_tools?.hash ?? null)) return at.call;
+    if (isWhole && call.line.tools === toolsOf(request)) return at.call;
     at = call.from;
   }
   return null;
@@ -170,10 +170,7 @@ function causeOf(
   return { cause: count < asked ? 'shortened' : 'edited' };
 }
 
-/**
- * The call with most of these ids at its beginning, and how many. No answer is shared in part: the rest of it belongs to
- * what was sampled there.
- */
+/** The call with most of these ids at its beginning, and how many; an answer is shared whole, as it was sampled. */
 function longestShared(calls: readonly JournalCall[], ids: readonly number[]): Shared {
   const shared: number[] = [];
   let longest: Shared = null;
@@ -207,7 +204,7 @@ function equal(
 
 /** Where a life that replays asks something else than the ones before it. */
 
-/** The earlier call that would have been the same, and how many messages are; absent: its system message or tools differ. */
+/** The earlier call that would have been the same, and how many messages are; absent: system message or tools differ. */
 interface Divergence {
   call: number;
   message?: number;

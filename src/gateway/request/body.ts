@@ -128,16 +128,9 @@ function read(
   });
 }
 
-/**
- * Bytes of bodies that are no calls yet, counted as they come. Each rollout has a share: what one program sends, or does
- * not send, keeps no other one waiting.
- */
-export interface Bodies {
-  /** One body more of a rollout's programs. */
-  open: (rollout: object) => Body;
-}
+export type Bodies = ReturnType<typeof createBodies>;
 
-export interface Body {
+interface Body {
   add: (bytes: number) => void;
   /** When more may come; null: now. Rejects with the signal's reason. */
   room: (signal: AbortSignal) => Promise<void> | null;
@@ -159,14 +152,18 @@ interface Rollout {
   reading: Promise<unknown>;
 }
 
-/** In bytes: of all rollouts together, and of one. */
-export function createBodies({ of_all = OF_ALL, of_rollout = OF_ROLLOUT } = {}): Bodies {
+/**
+ * Bytes of bodies that are no calls yet, counted as they come. Each rollout has a share: what one program sends, or does
+ * not send, keeps no other one waiting. In bytes: of all rollouts together, and of one.
+ */
+export function createBodies({ of_all = OF_ALL, of_rollout = OF_ROLLOUT } = {}) {
   const rollouts = new WeakMap<object, Rollout>();
   const given = createNews();
   let taken = 0;
   return {
-    open: (key) => {
-      const rollout = rollouts.get(key) ?? {
+    /** One body more of a rollout's programs. */
+    open: (key: object): Body => {
+      const rollout: Rollout = rollouts.get(key) ?? {
         taken: 0,
         open: new Set(),
         reading: Promise.resolve(),

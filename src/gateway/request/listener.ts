@@ -6,11 +6,6 @@ import type { Duplex } from 'node:stream';
 import { watchSocket } from '../deliver/delivery.js';
 import { openaiError } from './refusals.js';
 
-export interface Listener {
-  url: string;
-  close: () => Promise<void>;
-}
-
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
@@ -53,7 +48,7 @@ const cut = (socket: Socket): void => {
   socket.destroy();
 };
 
-export async function openListener(listen: string, answer: Answer): Promise<Listener> {
+export async function openListener(listen: string, answer: Answer) {
   const server = createHttpServer(answer);
   const { host, port } = placeOf(listen);
   server.listen(port, host);
@@ -61,7 +56,7 @@ export async function openListener(listen: string, answer: Answer): Promise<List
   const { port: own } = server.address() as AddressInfo;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${own}`,
-    close: async () => {
+    close: async (): Promise<void> => {
       const closed = once(server, 'close');
       server.close();
       server.closeAllConnections();

@@ -7,10 +7,7 @@ import { meaningOfJson } from '../../platform/json/meaning.js';
 import type { HashedTools } from '../play/engine.js';
 import type { AgentRequest } from './request.js';
 
-/**
- * What requests mean: two that mean the same are one request, however their text differs. Clients write arguments anew,
- * trim answers, leave thoughts out.
- */
+/** Two requests that mean the same are one: clients write arguments anew, trim answers, leave thoughts out. */
 
 /** SHA-256. Parts cannot run into one another: each begins with its length. */
 function hashOf(...parts: readonly (string | null)[]): string {

@@ -8,14 +8,9 @@ import { Refused } from './refusals.js';
 import type { RequestLimits } from './request.js';
 import type { BodyRead, BodyToRead } from './request-thread.js';
 
-/** Bodies become requests; large ones in a thread, since others wait as long as the event loop reads. */
-export interface RequestReader {
-  /** Throws a `Refused`. */
-  read: (body: Buffer, reading: Reading) => Promise<HashedRequest>;
-  close: () => Promise<void>;
-}
+export type RequestReader = ReturnType<typeof createRequestReader>;
 
-export interface Reading {
+interface Reading {
   dialect: Dialect;
   limits: RequestLimits;
 }
@@ -27,12 +22,13 @@ interface Waiting {
   reject: (error: Error) => void;
 }
 
-/** `large`: from how many bytes on. */
-export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader {
-  let thread: Thread | null = null;
+/** Bodies become requests, large ones (of so many bytes) in a thread: others wait as long as the event loop reads. */
+export function createRequestReader({ large = LARGE_BYTES } = {}) {
+  let thread = null as ReturnType<typeof openThread> | null;
   let isClosed = false;
   return {
-    read: async (body, reading) => {
+    /** Throws a `Refused`. */
+    read: async (body: Buffer, reading: Reading): Promise<HashedRequest> => {
       const { dialect, limits } = reading;
       const readHere = () => hashedInTurns(dialect.read(body, limits));
       // A thread that is opened behind the end would hold the process.
@@ -45,21 +41,14 @@ export function createRequestReader({ large = LARGE_BYTES } = {}): RequestReader
       if ('failed' in read) throw new Error(read.failed);
       return unpacked(read.request);
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       isClosed = true;
       await thread?.close();
     },
   };
 }
 
-interface Thread {
-  isReady: () => boolean;
-  /** Takes the body away. */
-  ask: (asked: Omit<BodyToRead, 'body'> & { body: Buffer }) => Promise<BodyRead>;
-  close: () => Promise<void>;
-}
-
-function openThread(gone: () => void): Thread {
+function openThread(gone: () => void) {
   /** It answers in order. */
   let waiting: Waiting[] = [];
   let isReady = false;
@@ -79,13 +68,14 @@ function openThread(gone: () => void): Thread {
   });
   return {
     isReady: () => isReady,
-    ask: ({ body, ...reading }) =>
-      new Promise((resolve, reject) => {
+    /** Takes the body away. */
+    ask: ({ body, ...reading }: Omit<BodyToRead, 'body'> & { body: Buffer }) =>
+      new Promise<BodyRead>((resolve, reject) => {
         const buffer = body.buffer as ArrayBuffer;
         worker.postMessage({ body, ...reading } satisfies BodyToRead, [buffer]);
         waiting.push({ resolve, reject });
       }),
-    close: async () => {
+    close: async (): Promise<void> => {
       await worker.terminate();
     },
   };

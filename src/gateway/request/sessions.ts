@@ -7,20 +7,9 @@ import { ended } from '../play/patience.js';
 import type { Refusal } from './refusals.js';
 import type { Life } from '../life.js';
 
-/** Whose key it is: a life that this process answers, one of another worker, or one that nobody answers now. */
-export interface Sessions {
-  put: (life: Life) => void;
-  leave: (life: Life, why: 'over' | 'moved') => void;
-  /** The life that this process answers; null: none. */
-  here: (key: string | null) => Life | null;
-  /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
-  answererOf: (key: string | null, wait: { ms: number; signal: AbortSignal }) => Promise<Answerer>;
-  close: () => Promise<void>;
-}
+export type Sessions = ReturnType<typeof createSessions>;
 
-export type Answerer = Life | Refusal | Elsewhere;
-
-export interface Elsewhere {
+interface Elsewhere {
   elsewhere: string;
 }
 
@@ -54,7 +43,8 @@ interface Others {
   url: () => string;
 }
 
-export function createSessions(secret: string, others: Others): Sessions {
+/** Whose key it is: a life that this process answers, one of another worker, or one that nobody answers now. */
+export function createSessions(secret: string, others: Others) {
   const byRollout = new Map<string, Life>();
   /** By rollout, its last life. */
   const over = new Map<string, number>();
@@ -70,13 +60,13 @@ export function createSessions(secret: string, others: Others): Sessions {
     return ending?.status === 503 ? AWAY : (ending ?? session);
   };
   return {
-    put: (session) => {
+    put: (session: Life): void => {
       const { rollout_id } = session.playing;
       over.delete(rollout_id);
       byRollout.set(rollout_id, session);
       opened.tell();
     },
-    leave: (session, why) => {
+    leave: (session: Life, why: 'over' | 'moved'): void => {
       const { rollout_id } = session.playing;
       // The next attempt of its life may have come to the same process already.
       if (byRollout.get(rollout_id) !== session) return;
@@ -87,12 +77,17 @@ export function createSessions(secret: string, others: Others): Sessions {
         over.delete(oldest);
       }
     },
-    here: (key) => {
+    /** The life that this process answers; null: none. */
+    here: (key: string | null): Life | null => {
       const address = key === null ? null : addressIn(key, secret);
       const found = address && find(address);
       return found === null || 'status' in found ? null : found;
     },
-    answererOf: async (key, { ms, signal }) => {
+    /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
+    answererOf: async (
+      key: string | null,
+      { ms, signal }: { ms: number; signal: AbortSignal },
+    ): Promise<Life | Refusal | Elsewhere> => {
       const address = key === null ? null : addressIn(key, secret);
       if (address === null) return NO_KEY;
       const end = performance.now() + ms;
@@ -107,7 +102,7 @@ export function createSessions(secret: string, others: Others): Sessions {
         await orAborted(within(Math.min(left, pause), next), signal);
       }
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await Promise.all([...byRollout.values()].map((session) => session.end('moved')));
       byRollout.clear();
       await neighbours.close();

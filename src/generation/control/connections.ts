@@ -11,16 +11,9 @@ export interface Asked {
   control: Ask;
 }
 
-export interface Connections extends Asked {
-  http: HttpOptions;
-  /** On a connection of its own for each question. */
-  anew: Asked;
-  close: () => Promise<void>;
-}
-
 const METRICS_BYTES = 4 * 2 ** 20;
 
-export function connect(options: ControlOptions): Connections {
+export function connect(options: ControlOptions) {
   const { replica, control_url, api_key, control_api_key, answers, lookupFor } = options;
   const at = (base_url: string, key: string | null): HttpOptions => ({
     base_url,
@@ -43,12 +36,13 @@ export function connect(options: ControlOptions): Connections {
     http,
     engine: asking({ ...http, ...kept }),
     control: asking({ ...controlled, ...kept }),
+    /** On a connection of its own for each question. */
     anew: {
       replica,
       engine: asking({ ...http, ...fresh }, { keep_alive_ms: 0 }),
       control: asking({ ...controlled, ...fresh }, { keep_alive_ms: 0 }),
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       await Promise.all(open.map((calls) => calls.close()));
     },
   };

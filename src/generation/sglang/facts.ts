@@ -2,37 +2,29 @@ import { orAborted } from '../../platform/waits/abort.js';
 import type { Ask } from '../wire/ask.js';
 import { patience } from '../wire/ask.js';
 import { serverError } from '../wire/wire-faults.js';
-import type { Settings } from './questions.js';
 import { settingsOf } from './questions.js';
 
-/** What requests need to know of the engine, asked once of each process. */
-export interface Facts {
-  settings: (signal: AbortSignal) => Promise<Settings>;
-  /** Ids are below it; null: it does not say. A paused engine answers once it is resumed. */
-  vocabulary: (signal: AbortSignal) => Promise<number | null>;
-  /** Another process may answer by now: it is asked again. */
-  forget: () => void;
-}
+export type Facts = ReturnType<typeof createFacts>;
 
-export function createFacts(engine: Ask, { longest_ms }: { longest_ms: number }): Facts {
+/** What requests need to know of the engine, asked once of each process. */
+export function createFacts(engine: Ask, { longest_ms }: { longest_ms: number }) {
   const slowly = { ...patience(), within_ms: longest_ms };
   // The scheduler answers, which a load of weights, a long prompt or a busy machine delays.
   const settings = remembered((isFirst) => settingsOf(engine, isFirst ? slowly : patience()));
   const vocabulary = remembered(() => vocabularyOf(engine, slowly));
   return {
     settings: settings.get,
+    /** Ids are below it; null: it does not say. A paused engine answers once it is resumed. */
     vocabulary: vocabulary.get,
-    forget: () => {
+    /** Another process may answer by now: it is asked again. */
+    forget: (): void => {
       settings.forget();
       vocabulary.forget();
     },
   };
 }
 
-/**
- * Many wait for one answer, so that none of their signals ends the question. Who does not answer again is still what it
- * was.
- */
+/** Many wait for one answer, so no signal of theirs ends the question. Who does not answer again is what it was. */
 function remembered<T>(ask: (isFirst: boolean) => Promise<T>) {
   let known: Promise<T> | null = null;
   let isOld = false;

@@ -4,9 +4,8 @@ import type { GenerationRequest } from '../generation-service.js';
 import { isFiltered } from './limits.js';
 
 /**
- * The body of `POST /generate`. Every sampling parameter is sent, because the server fills in missing ones from the
- * model's folder. Stop strings are matched on this side: the engine matches them over special tokens, too, and before
- * `min_new_tokens`.
+ * The body of `POST /generate`. Every sampling parameter is sent, because the server fills in others from the model's
+ * folder. Stop strings are matched on this side: the engine's match special tokens and before `min_new_tokens`.
  */
 export function generateBody(
   request: GenerationRequest,

@@ -97,10 +97,7 @@ export const startedOf = ({ ask }: Pick<Ask, 'ask'>, bound: Bound): Promise<Star
 
 const AMONG_METRICS = /^sglang:startup_time_seconds\{.{1,300}$/gm;
 
-/**
- * What no other process has; null: this version does not say. Its metrics do not wait for the scheduler, which answers
- * once in each step.
- */
+/** What no other process has; null: this version does not say. Metrics do not wait for the scheduler's next step. */
 export async function signOf(engine: Ask, bound: Bound): Promise<string | null> {
   const { status, text } = await engine.raw('GET /metrics', bound);
   const lines = status === 200 ? text.match(AMONG_METRICS) : null;

@@ -44,13 +44,8 @@ export function generateBody(
   };
 }
 
-/** One of `content_parts`: other than in messages, its URL is its own field. */
-interface MediaPart {
-  type: 'image_url';
-  url: string;
-}
-
-export const mediaParts = (pictures: readonly { url: string }[]): MediaPart[] =>
+/** `content_parts`: other than in messages, a URL is its own field. */
+export const mediaParts = (pictures: readonly { url: string }[]): object[] =>
   pictures.map(({ url }) => ({ type: 'image_url', url }));
 
 /** Each run of ids becomes the placeholder. */

@@ -54,14 +54,9 @@ interface Lacks {
   what: string;
 }
 
-export interface VllmPictures extends PictureRoute {
-  /** The ids that stand for a picture before the engine replaces them. Throws a fault if it takes none. */
-  placeholder: (model: string, signal: AbortSignal) => Promise<readonly number[]>;
-  /** Another process may serve here by now. */
-  forget: () => void;
-}
+export type VllmPictures = ReturnType<typeof createPictures>;
 
-export function createPictures(deps: Deps): VllmPictures {
+export function createPictures(deps: Deps) {
   const known = new Map<string, Promise<readonly number[] | Lacks>>();
   /** Several rollouts wait for one answer, so none of their signals ends it. */
   const learned = (model: string, signal: AbortSignal): Promise<readonly number[] | Lacks> => {
@@ -74,7 +69,7 @@ export function createPictures(deps: Deps): VllmPictures {
     const reply = await post(deps, { path: RENDER, body: renderBody(chat, deps), signal });
     return renderingOf(reply, { chat, site: siteOf(deps, RENDER) });
   };
-  return {
+  const route: PictureRoute = {
     refusal: async (model, signal) => {
       known.delete(model);
       const found = await learned(model, signal);
@@ -89,7 +84,11 @@ export function createPictures(deps: Deps): VllmPictures {
       const before = whole.token_ids.length - token_ids.length;
       return { token_ids, places: movedBack(whole.places, before) };
     },
-    placeholder: async (model, signal) => {
+  };
+  return {
+    ...route,
+    /** The ids that stand for a picture before the engine replaces them. Throws a fault if it takes none. */
+    placeholder: async (model: string, signal: AbortSignal): Promise<readonly number[]> => {
       const found = await learned(model, signal);
       if (!('what' in found)) return found;
       known.delete(model);
@@ -98,7 +97,8 @@ export function createPictures(deps: Deps): VllmPictures {
         { replica: deps.replica, call: 'pictures' },
       );
     },
-    forget: () => {
+    /** Another process may serve here by now. */
+    forget: (): void => {
       known.clear();
     },
   };

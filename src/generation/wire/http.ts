@@ -18,18 +18,13 @@ type Fetch = NonNullable<ClientOptions['fetch']>;
 /** The longest timer there is. The watchdog, which handles pauses, limits the wait for headers. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
-/**
- * uvicorn closes idle connections after 5 s. Ours must close earlier, even on a busy machine, or a request meets a
- * reset.
- */
+/** uvicorn closes idle connections after 5 s. Ours close earlier, on a busy machine too, or a request meets a reset. */
 const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 };
 
 export interface HttpOptions {
   /** One replica; ends in `/v1`. */
   base_url: string;
   api_key: string | null;
-  /** Limit of connections for completions. Default: none, because workers limit their generations. */
-  connections?: number;
   /** Size limit of an answer, and of one event of a stream. */
   max_answer_bytes?: number;
   /** The allowance that large answers of all replicas share. */
@@ -49,21 +44,8 @@ interface HttpCall {
   signal: AbortSignal;
 }
 
-export interface Calls {
-  /**
-   * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
-   * the signal's reason.
-   */
-  call: (call: HttpCall) => Promise<HttpReply>;
-  /** Drops all connections; a request in flight fails. */
-  close: () => Promise<void>;
-}
-
-export interface Streams {
-  /** Begins a generation. Its body is to be read, within bounds. Rejects with what `wireFault` reads. */
-  open: (path: string, sent: Sent) => Promise<Readable>;
-  close: () => Promise<void>;
-}
+export type Calls = ReturnType<typeof createCalls>;
+export type Streams = ReturnType<typeof createStreams>;
 
 interface Sent extends Pick<GenerationRequest, 'request_id' | 'session_id'> {
   body: Record<string, unknown>;
@@ -71,11 +53,10 @@ interface Sent extends Pick<GenerationRequest, 'request_id' | 'session_id'> {
 }
 
 /** Clients live as long as the replica; they are never created per request. */
-export function createStreams({ base_url, api_key, connections, lookup }: HttpOptions): Streams {
+export function createStreams({ base_url, api_key, lookup }: HttpOptions) {
   const { openStream, close } = createHttpClient({
     ...CLIENT_OPTIONS,
     ...(lookup !== undefined && { lookup }),
-    connections: connections ?? null,
   });
   const client = new OpenAI({
     baseURL: base_url,
@@ -91,7 +72,11 @@ export function createStreams({ base_url, api_key, connections, lookup }: HttpOp
     fetch: fetchThrough(openStream),
   });
   return {
-    open: async (path, { body, request_id, session_id, signal }) => {
+    /** Begins a generation. Its body is to be read, within bounds. Rejects with what `wireFault` reads. */
+    open: async (
+      path: string,
+      { body, request_id, session_id, signal }: Sent,
+    ): Promise<Readable> => {
       let opening = null as Promise<OpenedStream> | null;
       const take: Take = (given) => {
         opening = given;
@@ -133,7 +118,7 @@ type Take = (opening: Promise<OpenedStream>) => void;
 export function createCalls(
   { base_url, api_key, lookup, max_answer_bytes, answers = createAllowance(0) }: HttpOptions,
   { keep_alive_ms = CLIENT_OPTIONS.keep_alive_ms } = {},
-): Calls {
+) {
   const { exchange, close } = createHttpClient({
     ...CLIENT_OPTIONS,
     keep_alive_ms,
@@ -144,7 +129,11 @@ export function createCalls(
     ...(api_key !== null && { authorization: `Bearer ${api_key}` }),
   };
   return {
-    call: async ({ path, body, session_id, ...call }) => {
+    /**
+     * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
+     * the signal's reason.
+     */
+    call: async ({ path, body, session_id, ...call }: HttpCall): Promise<HttpReply> => {
       const sent = body === undefined ? null : writeJson(body);
       try {
         return await withShare(answers, (share) =>
@@ -165,6 +154,7 @@ export function createCalls(
         throw wireFault(error, { replica: base_url, call: `${call.method} ${path}` });
       }
     },
+    /** Drops all connections; a request in flight fails. */
     close,
   };
 }

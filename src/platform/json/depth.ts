@@ -27,18 +27,13 @@ export function dataProblem(text: string): string | null {
     : namesProblem(text, members);
 }
 
-interface Shape {
-  /** How deep lists and objects are nested. `JSON.parse` reads any depth, but who writes it runs out of stack. */
-  levels: number;
-  /** Lists and objects. */
-  containers: number;
-  /** The members of all objects. */
-  members: number;
-}
-
 const MARKS = /[{}[\]:"]/g;
 
-export function shapeOf(text: string): Shape {
+/**
+ * How deep lists and objects are nested (`JSON.parse` reads any depth, but who writes it runs out of stack), how many of
+ * them there are, and how many members all objects have.
+ */
+export function shapeOf(text: string) {
   const scan = new Scan(text);
   const shape = { levels: 0, containers: 0, members: 0 };
   let depth = 0;

@@ -22,6 +22,13 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
+/** Whether it resolves. */
+export const succeeds = (promise: Promise<unknown>): Promise<boolean> =>
+  promise.then(
+    () => true,
+    () => false,
+  );
+
 /** The result of `within` if the promise takes too long. */
 export const LATE = Symbol('late');
 

@@ -1,14 +1,5 @@
 import { onAbort } from './abort.js';
 
-export interface WaitingLine<Wish, Place> {
-  /** Rejects with the signal's reason. Who gives its place back calls `serve`. */
-  join: (wish: Wish, signal: AbortSignal) => Promise<Place>;
-  /** Call this when there may be room. */
-  serve: () => void;
-  /** How many wait. */
-  length: () => number;
-}
-
 /** Who goes first. It may depend on who holds places, so it is decided for each place. */
 export interface Order<Wish> {
   /** Among wishes of one kind the first that came goes first, so that ten thousand of them are not all looked at. */
@@ -32,10 +23,11 @@ interface Waiter<Wish, Place> {
 export function createWaitingLine<Wish, Place>(
   admit: (wish: Wish) => Place | null,
   order: Order<Wish> = AS_THEY_CAME,
-): WaitingLine<Wish, Place> {
+) {
   const waiting = createOrdered<Waiter<Wish, Place>, Wish>(order);
   let joined = 0;
 
+  /** Call this when there may be room. */
   const serve = (): void => {
     for (let first = waiting.first(); first !== undefined; first = waiting.first()) {
       const place = admit(first.wish);
@@ -47,9 +39,11 @@ export function createWaitingLine<Wish, Place>(
 
   return {
     serve,
+    /** How many wait. */
     length: waiting.length,
-    join: (wish, signal) =>
-      new Promise((resolve, reject) => {
+    /** Rejects with the signal's reason. Who gives its place back calls `serve`. */
+    join: (wish: Wish, signal: AbortSignal) =>
+      new Promise<Place>((resolve, reject) => {
         signal.throwIfAborted();
         const leave = (): void => {
           waiting.remove(waiter);

@@ -31,8 +31,13 @@ interface ServerCheck {
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
 export async function checkTemporal(config: Config, asked: ServerCheck): Promise<Finding[]> {
-  const settings = settingsOrFinding(config);
-  if ('state' in settings) return [settings];
+  let settings: ConnectionSettings;
+  try {
+    settings = connectionSettings(config);
+  } catch (error) {
+    // A file of TLS that no connection can use is a finding as others are.
+    return [{ part: 'temporal', state: 'broken', what: describeError(error) }];
+  }
   const { options, namespace, address_from } = settings;
   const part = `temporal ${options.address}`;
   // Its client would try again for ten seconds.
@@ -52,15 +57,6 @@ export async function checkTemporal(config: Config, asked: ServerCheck): Promise
     );
   } finally {
     await connection.close();
-  }
-}
-
-/** A file of TLS that no connection can use is a finding as others are. */
-function settingsOrFinding(config: Config): ConnectionSettings | Finding {
-  try {
-    return connectionSettings(config);
-  } catch (error) {
-    return { part: 'temporal', state: 'broken', what: describeError(error) };
   }
 }
 
