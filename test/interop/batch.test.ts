@@ -106,7 +106,7 @@ suite('a greedy batch on a real engine', {
         }
         return null;
       });
-      assert.deepEqual(waiting, { service: baseUrl(), message: 'the engine is paused' });
+      assert.equal(waiting.message, 'the engine is paused');
     }
 
     /** Nothing ends or fails during the pause. */
