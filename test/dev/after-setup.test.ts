@@ -9,7 +9,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 /** They are the command, which its own build answers, or programs of others. */
 const OTHERS =
-  /^node tools\/(setup|release)\.mjs( && node dist\/src\/cli\/main\.js .*)?$|^(eslint|prettier|tsc|depcruise|knip)\b/;
+  /^node tools\/(setup|release)\.mjs( --start)?( && node dist\/src\/cli\/main\.js .*)?$|^(eslint|prettier|tsc|depcruise|knip)\b/;
 
 const { scripts } = JSON.parse(await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>;
