@@ -62,7 +62,7 @@ async function measure(level: Level): Promise<Measured> {
   const turns: number[] = [];
   const rebuilt: number[] = [];
   try {
-    await sandbox.level();
+    await sandbox.level(new AbortController().signal);
     for (let i = 0; i < ROLLOUTS; i++) {
       const say = rollout(environment, `${level}-${i}`);
       firsts.push(await timed(() => say('n = 0')));

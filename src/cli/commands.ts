@@ -74,9 +74,8 @@ called, and whether it trains. --call N shows one of them whole.
 --worst N shows the N lowest rewards, then failures if there are fewer; it excludes --sort, --reverse, --limit and --failed.
 --sort has the largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses reward, tokens (or
 length), turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with " and " needs quotes.
-Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output, of a list
-on a terminal alone, and not beside --json. --json prints a line for each rollout. Output longer than the terminal goes
-through PAGER (less).`,
+Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output. --json prints a
+line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,
   },
   diff: {

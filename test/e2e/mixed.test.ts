@@ -34,7 +34,7 @@ async function missingSandbox(): Promise<string | null> {
   assert.ok(CODE.kind === 'code');
   const sandbox = createLocalSandbox({ settings: CODE, report: () => undefined });
   try {
-    await sandbox.level();
+    await sandbox.level(AbortSignal.timeout(60_000));
     return null;
   } catch (error) {
     return describeError(error);

@@ -60,7 +60,7 @@ describe('an environment that answers too much', () => {
     assert.equal((await large.step()).observation?.content.length, 17 * MIB);
   });
 
-  for (const kind of ['http', 'gymnasium', 'reward_model'] as const)
+  for (const kind of ['http', 'gymnasium', 'reward_model', 'code'] as const)
     test(`of kind ${kind} has max_answer`, () => {
       const settings = EnvironmentSettings.parse({ kind, url: 'http://127.0.0.1:1' });
       assert.equal('max_answer' in settings && settings.max_answer, '16MiB');

@@ -37,6 +37,7 @@ describe('environment settings', () => {
     ['in process', { kind: 'module', path: 'm.ts' }],
     ['on this machine', { kind: 'module', path: 'm.ts', in_process: false }],
     ['on this machine', { kind: 'code' }],
+    ['a service', { kind: 'code', ...of }],
     ['a service', { kind: 'http', ...of }],
     ['a service', { kind: 'gymnasium', ...of }],
     ['a service', { kind: 'gym_agent', head_server: of.url }],
@@ -57,7 +58,7 @@ describe('environment settings', () => {
     assert.equal(received[0]?.url, '/step');
   });
 
-  for (const kind of ['http', 'gymnasium', 'reward_model'])
+  for (const kind of ['http', 'gymnasium', 'code', 'reward_model'])
     test(`of kind ${kind} name the variable of a token, which every request brings`, async () => {
       const { url, received } = await startServer(answer(400, ''));
       const name = kind === 'reward_model' ? 'api_key_env' : 'token_env';

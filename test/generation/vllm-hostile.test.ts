@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { Fault } from '../../src/model/faults.js';
 import { answer, startServer } from '../environments/loopback-server.js';
 import { capture, eventStream } from './captures.js';
@@ -239,6 +240,25 @@ describe('an engine that answers without end', () => {
       at: base_url,
     });
     assert.ok(processorTime_ms() - began < 2000, `${processorTime_ms() - began} ms`);
+  });
+
+  test('has of a refusal in gzip no more than its beginning read', async (t) => {
+    const bomb = gzipSync(Buffer.alloc(100 * MIB, 'x'));
+    const { service, base_url } = await fakeVllm(t, {
+      [COMPLETIONS]: ({ response }) => {
+        response.writeHead(400, { 'content-encoding': 'gzip' });
+        response.end(bomb);
+      },
+      'GET /v1/models': replay('102'),
+    });
+    const before = process.memoryUsage().rss;
+    await assertFault(service.generate(REQUEST, { signal: untilAborted(), ...collector() }), {
+      type: 'GenerationRejected',
+      message: /400 x{2000}…$/,
+      at: base_url,
+    });
+    const grown = process.memoryUsage().rss - before;
+    assert.ok(grown < 64 * MIB, `${grown / MIB} MiB more`);
   });
 });
 

@@ -132,6 +132,7 @@ describe('every other URL of the file', () => {
       http: { kind: 'http', url: 'http://e:9/' },
       rm: { kind: 'reward_model', url: 'http://e:9/rm/' },
       gymnasium: { kind: 'gymnasium', url: 'http://E:9/gym/' },
+      code: { kind: 'code', url: 'http://e:9/box/' },
       agent: { kind: 'gym_agent', head_server: 'http://e:9/', agents: { one: 'http://e:8/one/' } },
     };
     const config = Config.parse({ ...withService({ control: { urls } }), environments });
@@ -144,6 +145,7 @@ describe('every other URL of the file', () => {
       'http://e:9',
       'http://e:9/rm',
       'http://e:9/gym',
+      'http://e:9/box',
       'http://e:9',
       'http://e:8/one',
     ]);

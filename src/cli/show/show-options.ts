@@ -1,15 +1,28 @@
 import { BatchId } from '../../model/batch-request.js';
-import type { Entry } from '../../client/show/entry.js';
 import type { Selection } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/conditions.js';
 import { SORTS } from '../../client/show/selection.js';
 import { UsageError } from '../../platform/command.js';
 import { FLAG, TEXT, integerIn, oneOf, rangeOf, optionsAndWordsIn } from '../arguments.js';
 
-export type ShowOptions = ReturnType<typeof parseShow>;
+/** What `show` should print. */
+export interface ShowOptions {
+  /** Absent: the default. */
+  config: string | undefined;
+  batch_id: string;
+  /** null: the list. A row without a repeat: its group. */
+  place: { row: number; repeat: number | null } | null;
+  selection: Selection;
+  follow: boolean;
+  json: boolean;
+  tokens: boolean;
+  turns: { first: number; last: number } | null;
+  /** One call of an agent, whole. */
+  call: number | null;
+}
 
-/** What `show` should print. Throws an error for the user for an invalid option. */
-export function parseShow(args: string[]) {
+/** Throws an error for the user for an invalid option. */
+export function parseShow(args: string[]): ShowOptions {
   const { values, positionals } = optionsAndWordsIn(args, {
     config: TEXT,
     worst: TEXT,
@@ -26,15 +39,13 @@ export function parseShow(args: string[]) {
   });
   const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;
   if (worst !== undefined) checkAlone({ sort, reverse, limit, failed });
-  if (follow && json) throw new UsageError('--follow: expected no --json beside it, got both');
   const by = sort === undefined ? null : oneOf('--sort', { text: sort, among: SORTS });
   const conditions = where.map(parseWhere);
   return {
-    /** Absent: the default. */
     config,
     ...targetOf(positionals),
     selection: {
-      where: (entry: Entry) => conditions.every((holds) => holds(entry)),
+      where: (entry) => conditions.every((holds) => holds(entry)),
       failed,
       worst: worst !== undefined,
       sort:
@@ -45,13 +56,12 @@ export function parseShow(args: string[]) {
         integerIn('--worst', { text: worst, least: 1 }) ??
         integerIn('--limit', { text: limit, least: 1 }) ??
         null,
-    } satisfies Selection,
+    },
     follow,
     json,
     tokens,
     turns:
       values.turns === undefined ? null : rangeOf('--turns', { text: values.turns, of: 'turn' }),
-    /** One call of an agent, whole. */
     call: integerIn('--call', { text: values.call, least: 0 }) ?? null,
   };
 }
@@ -64,13 +74,7 @@ function checkAlone(others: Record<string, string | boolean | undefined>): void 
   throw new UsageError(`--worst N: expected it without --${other[0]}; it means ${means}`);
 }
 
-interface Target {
-  batch_id: string;
-  /** null: the list. A row without a repeat: its group. */
-  place: { row: number; repeat: number | null } | null;
-}
-
-function targetOf(positionals: readonly string[]): Target {
+function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' | 'place'> {
   const found = positionals.length === 1 ? targetIn(positionals[0] ?? '') : null;
   if (found !== null) return found;
   const got = positionals.join(' ');
@@ -79,7 +83,7 @@ function targetOf(positionals: readonly string[]): Target {
   );
 }
 
-export function targetIn(text: string): Target | null {
+export function targetIn(text: string): Pick<ShowOptions, 'batch_id' | 'place'> | null {
   const [, batch = '', row, repeat] = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(text) ?? [];
   if (!BatchId.safeParse(batch).success) return null;
   if (row === undefined) return { batch_id: batch, place: null };

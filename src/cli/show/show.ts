@@ -3,14 +3,15 @@ import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
 import { groupPage } from '../../client/show/group-page.js';
 import type { List } from '../../client/show/list-page.js';
-import { listPage } from '../../client/show/list-page.js';
+import { LIST_HEAD, listPage } from '../../client/show/list-page.js';
 import type { Rollout, ShowStore } from '../../client/show/read-batch.js';
 import { createBatchReader, readRollout } from '../../client/show/read-batch.js';
 import { rolloutJson } from '../../client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../client/show/rollout-page.js';
 import { select } from '../../client/show/selection.js';
 import { follow, SELDOM } from '../../client/follow.js';
-import { UsageError, commandLine } from '../../platform/command.js';
+import type { Screen } from '../../client/screen.js';
+import { commandLine } from '../../platform/command.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { plainJson } from '../../platform/plain.js';
@@ -69,18 +70,18 @@ async function showList(show: Show): Promise<void> {
     return;
   }
   await withScreen(process.stdout, async (screen, signal) => {
-    if (!screen.live)
-      throw new UsageError(
-        '--follow: expected a terminal for a list; watch prints lines elsewhere',
-      );
+    const printed = new Set<string>();
     const draw = (list: List): boolean => {
-      screen.show((wide) => listPage(list, wide));
+      if (screen.live && !options.json) screen.show((wide) => listPage(list, wide));
+      else printEnded(list, { printed, screen, options });
       return isOver(list);
     };
     await follow({ look, draw, signal, ...SELDOM });
-    const list = await look();
-    screen.show(null);
-    screen.print(listPage(list, screen.style()));
+    if (screen.live && !options.json) {
+      const list = await look();
+      screen.show(null);
+      screen.print(listPage(list, screen.style()));
+    }
   });
 }
 
@@ -97,6 +98,22 @@ const isOver = ({ entries, requested }: List): boolean =>
 const workflowsOf = (ref: RolloutRef): string[] => [rolloutId(ref), ref.batch_id];
 
 const countFailed = (entries: readonly Entry[]): number => entries.filter(isFailed).length;
+
+/** For output that cannot be redrawn: each rollout once, when it has ended. */
+function printEnded(
+  list: List,
+  { printed, screen, options }: { printed: Set<string>; screen: Screen; options: ShowOptions },
+): void {
+  for (const entry of list.shown) {
+    const key = `${entry.row}-${entry.repeat}`;
+    if (entry.ended === null || printed.has(key)) continue;
+    printed.add(key);
+    const lines = listPage({ ...list, shown: [entry], hides_failed: false }, styleOf()).slice(
+      LIST_HEAD,
+    );
+    screen.print(options.json ? [json(entry)] : lines);
+  }
+}
 
 async function showGroup(show: Show, row: number): Promise<void> {
   const { options, store, reader } = show;

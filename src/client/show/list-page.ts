@@ -17,6 +17,7 @@ export interface List {
   hides_failed?: boolean;
 }
 
+export const LIST_HEAD = 4;
 /** A reason with less room than this stands on a line of its own. */
 const REASON_COLUMNS = 60;
 const INDENT = '    ';

@@ -19,8 +19,8 @@ export function createCode(settings: CodeSettings, sandbox: Sandbox): Environmen
       return answerTurn(turn, { settings, sandbox, session, signal });
     },
 
-    health: async () => {
-      await sandbox.level();
+    health: async (signal) => {
+      await sandbox.level(signal);
     },
     close: () => sandbox.close(),
   };

@@ -88,8 +88,8 @@ async function choose(
     }
   }
   const advice =
-    'install Python 3.10 or later, and bubblewrap or a kernel with Landlock (5.13); ' +
-    'or name the queue of a worker whose machine has them (task_queue); or let code run without a sandbox (unsafe: true)';
+    'install Python 3.10 or later, and bubblewrap or a kernel with Landlock (5.13); or name a remote sandbox (url); ' +
+    'or let code run without a sandbox (unsafe: true)';
   const message = `code: no sandbox on this machine: ${problems.join('; ') || 'no Python'}. To run code: ${advice}`;
   throw new Fault({ type: 'EnvironmentUnavailable', message });
 }

@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { Flag, Positive, Word, oneOf, orNull } from '../../model/field-kinds.js';
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import { bytesOf, Size } from '../../platform/size.js';
+import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
+import { BaseUrl } from '../../model/base-url.js';
+import { TOKEN } from '../http/token.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 /** Limits apply to one turn's code and all that it starts. */
@@ -38,6 +40,9 @@ export const CodeSettings = z.strictObject({
   python: orNull(Word).describe(
     'the interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use',
   ),
+  url: orNull(BaseUrl).describe('a sandbox service instead of this machine'),
+  ...TOKEN,
+  max_answer: MaxAnswer.default(MAX_ANSWER).describe('size limit of one answer of that service'),
   ...STEP_QUEUE,
 });
 export type CodeSettings = z.infer<typeof CodeSettings>;

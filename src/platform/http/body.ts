@@ -1,5 +1,8 @@
-import type { Readable } from 'node:stream';
+import type { Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream';
+import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { Share } from '../waits/allowance.js';
+import { shortened } from '../errors.js';
 import { utf8Problem, utf8Text } from '../utf8-text.js';
 import { HttpFailure } from './failure.js';
 
@@ -13,6 +16,31 @@ export interface Pace {
 const SLOWEST: Pace = { grace_ms: 10_000, bytes_per_ms: 256 };
 const MAX_ERROR_BYTES = 64 * 1024;
 const ERROR_PATIENCE_MS = 2000;
+
+const FLUSH = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+const { BROTLI_OPERATION_FLUSH: flush } = constants;
+const FLUSH_BROTLI = { flush, finishFlush: flush };
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+  ['gzip', () => createGunzip(FLUSH)],
+  ['x-gzip', () => createGunzip(FLUSH)],
+  ['deflate', () => createInflate(FLUSH)],
+  ['br', () => createBrotliDecompress(FLUSH_BROTLI)],
+]);
+
+/** A body as the service meant it. Everything that counts bytes reads it decoded. */
+export function decoded(body: Readable, encoding: string | null): Readable {
+  // The connection is cut if nobody reads the body to its end.
+  body.on('error', () => undefined);
+  const name = encoding?.trim().toLowerCase() ?? '';
+  if (name === '' || name === 'identity') return body;
+  const decoder = DECODERS.get(name)?.();
+  if (decoder === undefined) {
+    body.destroy();
+    const message = `answered with content-encoding ${JSON.stringify(shortened(name, 40))}, expected none`;
+    throw new HttpFailure(message, { kind: 'unreadable' });
+  }
+  return pipeline(body, decoder, () => undefined);
+}
 
 export interface Whole {
   /** Bytes that the headers announce, or NaN. */

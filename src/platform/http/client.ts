@@ -5,7 +5,7 @@ import { withController } from '../waits/abort.js';
 import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
 import { withoutSecrets, withoutSecretsIfCut } from '../secrets.js';
-import { errorText, wholeText, type Pace } from './body.js';
+import { decoded, errorText, wholeText, type Pace } from './body.js';
 import { brokenBy, HttpFailure } from './failure.js';
 import { explained } from './tls.js';
 import { undici } from './undici.js';
@@ -21,6 +21,8 @@ export interface HttpClientOptions {
    * a closing connection fails. 0: a new connection for each exchange.
    */
   keep_alive_ms?: number;
+  /** Limit of connections to one origin; null: none. */
+  connections?: number | null;
   pace?: Pace;
   /** Resolves names; absent: as the system does. */
   lookup?: LookupFunction;
@@ -35,7 +37,7 @@ export interface Exchange {
   /** From connecting to the last byte. */
   timeout_ms: number;
   signal: AbortSignal;
-  /** Size limit of a 2xx answer, which is held as a whole. Of other answers the beginning is kept. */
+  /** Decoded size limit of a 2xx answer, which is held as a whole. Of other answers the beginning is kept. */
   max_bytes: number;
   /** A large answer takes its bytes from it before it is read. */
   share?: Share | undefined;
@@ -66,13 +68,14 @@ export type OpenedStream =
  * of the exchange's signal.
  */
 export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions) {
-  const { connect_timeout_ms, keep_alive_ms } = options;
+  const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
   const { pools, factory } = keepPools();
   const agent = new (undici().Agent)({
     factory,
     // Each exchange has its own deadline; the agent's default would cut answers of more than five minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
+    connections,
     pipelining: keep_alive_ms === 0 ? 0 : 1,
     ...(keep_alive_ms !== undefined &&
       keep_alive_ms > 0 && { keepAliveTimeout: keep_alive_ms, keepAliveMaxTimeout: keep_alive_ms }),
@@ -118,7 +121,7 @@ async function runExchange(
       const { status, header, told } = response;
       const limits = { told, max_bytes, share, controller, pace };
       const text = isGood(status)
-        ? withoutSecrets(await wholeText(bodyOf(response), limits))
+        ? withoutSecrets(await wholeText(response.body(), limits))
         : await refusalText(response, sent.url);
       controller.signal.throwIfAborted();
       return { status, text, header, set_cookies: response.set_cookies };
@@ -138,23 +141,31 @@ async function openStream(
   const sent = { method: method as Exchange['method'], url, headers: Object.fromEntries(headers) };
   const response = await open({ ...sent, body, signal }, agent);
   const { status, header } = response;
-  if (isGood(status)) return { body: bodyOf(response) };
+  if (isGood(status)) return { body: response.body() };
   const text = await refusalText(response, url);
   signal.throwIfAborted();
   return { refusal: { status, text, header } };
 }
 
-type Opened = Awaited<ReturnType<typeof open>>;
+interface Opened {
+  status: number;
+  header: Answer['header'];
+  set_cookies: string[];
+  /** Bytes that the headers announce, or NaN. */
+  told: number;
+  /** Decoded. Throws if it cannot be decoded. */
+  body: () => Readable;
+}
 
 async function open(
   { url, headers, ...sent }: Pick<Exchange, 'method' | 'url' | 'headers' | 'body' | 'signal'>,
   dispatcher: Agent,
-) {
+): Promise<Opened> {
   const response = await undici()
     .request(url, {
       ...sent,
       body: sent.body ?? null,
-      // Bytes are counted as they come: what unpacks to any size is not unpacked.
+      // The request asks for no encoding. If the body is encoded anyway, it is decoded and counted after that.
       headers: { 'accept-encoding': 'identity', ...headers },
       dispatcher,
     })
@@ -162,41 +173,25 @@ async function open(
       throw sent.signal.aborted ? error : await explained(error, url);
     });
   const header = (name: string): string | null => [response.headers[name]].flat()[0] ?? null;
-  const encoding = header('content-encoding')?.trim().toLowerCase() ?? '';
-  // The connection is cut if nobody reads the body to its end.
-  response.body.on('error', () => undefined);
+  const encoding = header('content-encoding');
   return {
     status: response.statusCode,
     header,
     set_cookies: [response.headers['set-cookie'] ?? []].flat(),
-    /** Bytes that the headers announce, or NaN. */
-    told: Number(header('content-length') ?? Number.NaN),
-    body: response.body,
-    /** Why its body is not read; null: it is. */
-    unreadable: ['', 'identity'].includes(encoding)
-      ? null
-      : `answered with content-encoding ${JSON.stringify(shortened(encoding, 40))}, expected none`,
+    told: encoding === null ? Number(header('content-length') ?? Number.NaN) : Number.NaN,
+    body: () => decoded(response.body, encoding),
   };
-}
-
-function bodyOf({ body, unreadable }: Opened): Readable {
-  if (unreadable === null) return body;
-  body.destroy();
-  throw new HttpFailure(unreadable, { kind: 'unreadable' });
 }
 
 const isGood = (status: number): boolean => status >= 200 && status < 300;
 const isRedirect = (status: number): boolean => status >= 300 && status < 400;
 
-async function refusalText(
-  { status, header, body, unreadable }: Opened,
-  url: string,
-): Promise<string> {
-  if (isRedirect(status) || unreadable !== null) body.destroy();
-  if (isRedirect(status))
+async function refusalText({ status, header, body }: Opened, url: string): Promise<string> {
+  if (isRedirect(status)) {
+    body().destroy();
     return `a redirect to ${targetOf(header('location'), url)}: redirects are not followed`;
-  if (unreadable !== null) return unreadable;
-  const { text, isWhole } = await errorText(body);
+  }
+  const { text, isWhole } = await errorText(body());
   return isWhole ? withoutSecrets(text) : withoutSecretsIfCut(text);
 }
 

@@ -28,7 +28,8 @@ export type Outcome = z.infer<typeof Outcome>;
 
 export const Outcomes = listOf(Outcome).refine(({ length }) => length > 0, 'expected at least one');
 
-export type Excess = 'timeout' | 'cpu' | 'memory' | 'processes' | 'disk' | 'ended';
+export const Excess = z.enum(['timeout', 'cpu', 'memory', 'processes', 'disk', 'ended']);
+export type Excess = z.infer<typeof Excess>;
 
 /** The outcomes of a turn's blocks, up to the first that failed, or why there are none. */
 export type Ran = { outcomes: Outcome[] } | { killed: Excess };
@@ -48,7 +49,7 @@ export interface RunRequest {
 
 export interface Sandbox {
   /** How it confines code, by name. Throws `EnvironmentUnavailable` if it cannot run code. */
-  level(): Promise<string>;
+  level(signal: AbortSignal): Promise<string>;
   run(request: RunRequest): Promise<Ran>;
   close(): Promise<void>;
 }

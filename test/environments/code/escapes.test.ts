@@ -12,6 +12,7 @@ import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
 import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
 import { tryPlain } from './plain-python.js';
+import { PATIENCE_MS } from '../../../lab/bed/waiting.js';
 
 /**
  * Hostile code at each level of confinement. Each attempt has a control: the same code in a plain interpreter gets
@@ -87,7 +88,7 @@ for (const { level, missing } of LEVELS_HERE) {
 async function announce(t: Parameters<typeof codeBed>[0], level: Level): Promise<void> {
   const said: string[] = [];
   const report = (message: string): void => void said.push(message);
-  await codeBed(t, { level, report }).sandbox.level();
+  await codeBed(t, { level, report }).sandbox.level(AbortSignal.timeout(PATIENCE_MS));
   assert.equal(said.length, 1);
   assert.ok(said[0]?.startsWith(`code runs in ${level} with /`), said[0]);
   const user = process.getuid?.() === 0 ? 'has user ids of its own' : "has this worker's user";

@@ -167,12 +167,7 @@ describe('interpreters', () => {
 
   test('where no level can be had a step is refused with what is missing, and unsafe is named', async (t) => {
     const bed = codeBed(t, { python: '/nowhere/python3' });
-    const refused = faultOf(
-      'EnvironmentUnavailable',
-      '/nowhere/python3',
-      'unsafe: true',
-      'task_queue',
-    );
+    const refused = faultOf('EnvironmentUnavailable', '/nowhere/python3', 'unsafe: true', 'url');
     await assert.rejects(bed.rollout().run('1'), refused);
     await assert.rejects(
       async () => bed.environment.health?.(new AbortController().signal),

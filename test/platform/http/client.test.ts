@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { gzipSync } from 'node:zlib';
+import { gzipSync, brotliCompressSync, deflateSync } from 'node:zlib';
 import { createAllowance } from '../../../src/platform/waits/allowance.js';
 import type { Exchange, HttpClientOptions } from '../../../src/platform/http/client.js';
 import { createHttpClient } from '../../../src/platform/http/client.js';
@@ -66,18 +66,38 @@ describe('an answer', () => {
       assert.ok(sent < 20 * MIB, `${sent} bytes were sent`);
     });
 
-  test('in an encoding, which was not asked for, is unreadable; of a refusal the status counts', async (t) => {
-    const encoded = (status: number) =>
-      serve((_request, response) => {
-        response.writeHead(status, { 'content-encoding': 'gzip' }).end(gzipSync('x'.repeat(100)));
-      });
-    const expected = 'answered with content-encoding "gzip", expected none';
-    const good = await encoded(200);
-    const { message } = await failure(clientOf(t)({ url: good.url }), 'unreadable');
-    assert.equal(message, expected);
-    assert.equal(good.received[0]?.headers['accept-encoding'], 'identity');
-    const { status, text } = await clientOf(t)({ url: (await encoded(503)).url });
-    assert.deepEqual([status, text], [503, expected]);
+  const ENCODINGS = { gzip: gzipSync, br: brotliCompressSync, deflate: deflateSync };
+  for (const [encoding, encode] of Object.entries(ENCODINGS)) {
+    const encoded =
+      (status: number, bytes: number): Handler =>
+      (_request, response) => {
+        const headers = { 'content-encoding': encoding };
+        response.writeHead(status, headers).end(encode(Buffer.alloc(bytes, 'x')));
+      };
+
+    test(`in ${encoding}, which was not asked for, is counted decoded`, async (t) => {
+      const exchange = clientOf(t);
+      const small = await serve(encoded(200, 1000));
+      assert.equal((await exchange(small)).text, 'x'.repeat(1000));
+      assert.equal(small.received[0]?.headers['accept-encoding'], 'identity');
+      const bomb = await serve(encoded(200, 40 * MIB));
+      await failure(exchange(bomb), 'too_large');
+    });
+
+    test(`of a refusal in ${encoding} has its beginning read, however much there is`, async (t) => {
+      const { url } = await serve(encoded(400, 40 * MIB));
+      const { status, text } = await clientOf(t)({ url });
+      assert.equal(status, 400);
+      assert.equal(text, 'x'.repeat(64 * 1024));
+    });
+  }
+
+  test('in an unknown encoding is unreadable', async (t) => {
+    const { url } = await serve((_request, response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip, gzip, gzip' }).end('?');
+    });
+    const { message } = await failure(clientOf(t)({ url }), 'unreadable');
+    assert.equal(message, 'answered with content-encoding "gzip, gzip, gzip", expected none');
   });
 
   test('that refuses and never ends is taken as far as it came', async (t) => {
