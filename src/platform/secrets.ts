@@ -14,7 +14,7 @@ const REMOVED = '[secret]';
 export function createSecrets() {
   const known = new Set<string>();
   let pattern: RegExp | null = null;
-  /** No form of any secret is longer. */
+  /** Length of the longest form of any secret. */
   let longest = 0;
   /** Returns the text without secrets. */
   const removedFrom = (text: string): string =>
@@ -25,7 +25,7 @@ export function createSecrets() {
       known.add(value);
       const forms = [...known].flatMap(formsOf).sort((a, b) => b.length - a.length);
       pattern = new RegExp(forms.map(patternOf).join('|'), 'g');
-      longest = LONGEST_ESCAPE * (forms[0]?.length ?? 0);
+      longest = Math.max(...forms.map(longestOf));
     },
     removedFrom,
     /** The same for the beginning of a longer text: its end may hold the beginning of a secret, and is removed, too. */
@@ -90,6 +90,12 @@ const patternOf = (form: string): string =>
     .split('')
     .map((character, at) => (PLAIN.test(character) ? character : escapes(character, at > 0)))
     .join('');
+
+const longestOf = (form: string): number =>
+  form
+    .split('')
+    .map((character) => (PLAIN.test(character) ? 1 : LONGEST_ESCAPE))
+    .reduce((sum, characters) => sum + characters, 0);
 
 function escapes(character: string, with_backslashes: boolean): string {
   const code = character.charCodeAt(0);

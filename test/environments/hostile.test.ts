@@ -60,7 +60,7 @@ describe('an environment that answers too much', () => {
     assert.equal((await large.step()).observation?.content.length, 17 * MIB);
   });
 
-  for (const kind of ['http', 'gymnasium', 'reward_model', 'code'] as const)
+  for (const kind of ['http', 'gymnasium', 'reward_model'] as const)
     test(`of kind ${kind} has max_answer`, () => {
       const settings = EnvironmentSettings.parse({ kind, url: 'http://127.0.0.1:1' });
       assert.equal('max_answer' in settings && settings.max_answer, '16MiB');
@@ -89,13 +89,12 @@ describe('an environment that answers too much', () => {
     }
   });
 
-  test('in gzip, which was not asked for, is refused unread', async () => {
+  test('in gzip is counted as it is read', async () => {
     const bomb = gzipSync(JSON.stringify(observing('x'.repeat(17 * MIB))));
     const { step } = await serve((_request, response) => {
       response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb);
     });
-    const { message } = await faultOf(step());
-    assert.match(message, /answered with content-encoding "gzip", expected none$/);
+    assert.match((await faultOf(step())).message, /answered with more than 16777216 bytes$/);
   });
 
   const names = (count: number): object =>

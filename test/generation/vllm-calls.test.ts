@@ -2,15 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { capture } from './captures.js';
-import {
-  assertFault,
-  collector,
-  fakeVllm,
-  replay,
-  reply,
-  REQUEST,
-  untilAborted,
-} from './fake-vllm.js';
+import { assertFault, fakeVllm, replay, reply, untilAborted } from './fake-vllm.js';
 
 const healthy = { 'GET /health': reply(200, ''), 'GET /v1/models': replay('102') };
 const TOKENIZE = 'POST /tokenize';
@@ -176,25 +168,6 @@ describe('the tokeniser', () => {
     await assert.rejects(encoding, (error) => error === reason);
     await exchanges[0]?.closed;
   });
-});
-
-test('health does not queue behind generations that use up the connections', async (t) => {
-  const { service } = await fakeVllm(t, {
-    ...healthy,
-    'GET /version': replay('105'),
-    'POST /v1/completions': () => undefined,
-    options: { connections: 1 },
-  });
-  const controller = new AbortController();
-  const generations = [1, 2, 3].map(() =>
-    service.generate(REQUEST, { signal: controller.signal, ...collector() }),
-  );
-  await sleep(30);
-  assert.equal((await service.describe(untilAborted())).version, '0.32.0');
-  controller.abort(new Error('enough'));
-  for (const result of await Promise.allSettled(generations)) {
-    assert.equal(result.status, 'rejected');
-  }
 });
 
 test('the logprobs of a prompt are those of capture 061, for all its ids but the first', async (t) => {

@@ -29,8 +29,8 @@ export const goAndSee =
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     go(address);
-    // The page draws first.
-    setTimeout(() => document.getElementById(id)?.scrollIntoView());
+    // By the next frame the page has drawn it.
+    requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView());
   };
 
 /** Keeps the address of what is looked at, such as a token, and draws nothing again. */

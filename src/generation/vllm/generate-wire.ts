@@ -85,9 +85,9 @@ const memberOf = (value: unknown, name: string): unknown =>
 function logprobsIn(logprobs: unknown, { tops }: { tops: boolean }): unknown {
   const content = memberOf(logprobs, 'content');
   if (!Array.isArray(content)) return logprobs;
-  const topsOf = (tops: unknown): unknown =>
+  const topsOf = (likeliest: unknown): unknown =>
     Object.fromEntries(
-      (Array.isArray(tops) ? tops : []).map((top) => [
+      (Array.isArray(likeliest) ? likeliest : []).map((top) => [
         `token_id:${String(memberOf(top, 'token_id'))}`,
         memberOf(top, 'logprob'),
       ]),

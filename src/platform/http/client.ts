@@ -21,8 +21,6 @@ export interface HttpClientOptions {
    * a closing connection fails. 0: a new connection for each exchange.
    */
   keep_alive_ms?: number;
-  /** Limit of connections to one origin; null: none. */
-  connections?: number | null;
   pace?: Pace;
   /** Resolves names; absent: as the system does. */
   lookup?: LookupFunction;
@@ -68,14 +66,13 @@ export type OpenedStream =
  * of the exchange's signal.
  */
 export function createHttpClient({ pace, lookup, ...options }: HttpClientOptions) {
-  const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
+  const { connect_timeout_ms, keep_alive_ms } = options;
   const { pools, factory } = keepPools();
   const agent = new (undici().Agent)({
     factory,
     // Each exchange has its own deadline; the agent's default would cut answers of more than five minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
-    connections,
     pipelining: keep_alive_ms === 0 ? 0 : 1,
     ...(keep_alive_ms !== undefined &&
       keep_alive_ms > 0 && { keepAliveTimeout: keep_alive_ms, keepAliveMaxTimeout: keep_alive_ms }),

@@ -39,9 +39,10 @@ export interface EventReading extends StreamBounds {
 }
 
 /**
- * Reads the events of a body, each as soon as its blank line has come. Nothing waits per event: a stream of
- * tokens has very many. Cost grows with the bytes and not with their square. It resolves when the body ends, or soon
- * after an event that begins with `[DONE]`, which is not handed over. Text after the last blank line is no event.
+ * Reads the events of a body, each as soon as its blank line has come. Comments and events without data are dropped.
+ * Nothing waits per event: a stream of tokens has very many. Cost grows with the bytes and not with their square. It
+ * resolves when the body ends, or soon after an event that begins with `[DONE]`, which is not handed over. Text after the
+ * last blank line is no event.
  */
 export async function readEvents(
   body: Readable,
@@ -62,8 +63,8 @@ export async function readEvents(
       return;
     }
     if (bytes > max_bytes) throw tooLarge(`a stream of more than ${max_bytes} bytes`);
-    for (const bytes of reader.read(chunk)) {
-      const data = textOf(bytes);
+    for (const event of reader.read(chunk)) {
+      const data = textOf(event);
       if (!data.startsWith(DONE)) {
         take(data);
         continue;

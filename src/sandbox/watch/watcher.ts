@@ -64,7 +64,7 @@ function newThread() {
     get lost(): string | null {
       return lost;
     },
-    /** Over one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread has ended. */
+    /** Over one interpreter, which rests at first. Once the thread has ended, it throws `EnvironmentUnavailable`. */
     watch(tree: Tree, tell: (excess: Excess) => void) {
       const id = ++last_id;
       const one: Watched = { tell, rested: null };

@@ -27,38 +27,39 @@ const Reasoning = z.looseObject({ summary: Thoughts, content: Thoughts });
 
 type Reader = (value: unknown, where: string) => CallMessage;
 
-const READERS: Readonly<Record<string, Reader>> = {
-  message: (value, where) => {
-    const { role, content } = checked(Message, { value, where });
-    const isOptional = role === 'assistant';
-    return {
-      role: roleOf(role),
-      content: contentText(content, { where: `${where}.content`, isOptional }),
-    };
-  },
-  function_call: (value, where) => {
-    const { call_id: id, ...called } = checked(FunctionCall, { value, where });
-    const tool_calls = [toolCall({ ...called, id }, `${where}.arguments`)];
-    return { role: 'assistant', content: '', tool_calls };
-  },
-  function_call_output: (value, where) => {
-    const { call_id, output } = checked(FunctionOutput, { value, where });
-    const content = contentText(output, { where: `${where}.output`, isOptional: false });
-    return { role: 'tool', content, tool_call_id: call_id };
-  },
-  reasoning: (value, where) => {
-    const { summary = [], content = [] } = checked(Reasoning, { value, where });
-    const reasoning = lines((content.length > 0 ? content : summary).map(({ text }) => text));
-    return { role: 'assistant', content: '', ...(reasoning !== '' && { reasoning }) };
-  },
-};
+const READERS: ReadonlyMap<unknown, Reader> = new Map<unknown, Reader>(
+  Object.entries({
+    message: (value: unknown, where: string): CallMessage => {
+      const { role, content } = checked(Message, { value, where });
+      const isOptional = role === 'assistant';
+      return {
+        role: roleOf(role),
+        content: contentText(content, { where: `${where}.content`, isOptional }),
+      };
+    },
+    function_call: (value: unknown, where: string): CallMessage => {
+      const { call_id: id, ...called } = checked(FunctionCall, { value, where });
+      const tool_calls = [toolCall({ ...called, id }, `${where}.arguments`)];
+      return { role: 'assistant', content: '', tool_calls };
+    },
+    function_call_output: (value: unknown, where: string): CallMessage => {
+      const { call_id, output } = checked(FunctionOutput, { value, where });
+      const content = contentText(output, { where: `${where}.output`, isOptional: false });
+      return { role: 'tool', content, tool_call_id: call_id };
+    },
+    reasoning: (value: unknown, where: string): CallMessage => {
+      const { summary = [], content = [] } = checked(Reasoning, { value, where });
+      const reasoning = lines((content.length > 0 ? content : summary).map(({ text }) => text));
+      return { role: 'assistant', content: '', ...(reasoning !== '' && { reasoning }) };
+    },
+  }),
+);
 
 function messageOf(item: unknown, where: string): CallMessage {
   const type = (isRecord(item) ? item['type'] : null) ?? 'message';
-  const name = typeof type === 'string' && Object.hasOwn(READERS, type) ? type : '';
-  const read = READERS[name];
+  const read = READERS.get(type);
   if (read !== undefined) return read(item, where);
-  throw unsupported(`${where}.type`, { expected: Object.keys(READERS).join(', '), got: type });
+  throw unsupported(`${where}.type`, { expected: [...READERS.keys()].join(', '), got: type });
 }
 
 /** Items of one answer follow one another. */
