@@ -1,50 +1,43 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { describeError } from '../platform/errors.js';
 import { UsageError, asksForHelp } from '../platform/command.js';
 import { didYouMean } from '../platform/nearest.js';
 import { plain } from '../platform/plain.js';
+import { PROJECT_ROOT } from '../platform/project-root.js';
 import { COMMANDS } from './commands.js';
 
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
-  temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
-  temporal-rollout start --input-file FILE [--id ID] [--restart] [--watch]
-                                            start or continue a batch
-  temporal-rollout fork BATCH/ROW-REPEAT --at turn:N
-                                            rollouts that continue this one
-  temporal-rollout watch|stop|result BATCH  its board; end it; its result
-  temporal-rollout list                     batches and streams: state, counts, reward
-  temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
-  temporal-rollout report BATCH[/ROW-REPEAT] [-o FILE]
-                                            the same as a page for a browser, in one file
-  temporal-rollout serve [--port N]         all rollouts as pages for a browser on this machine, while they run
-  temporal-rollout diff A B                 where two batches or two rollouts part
-  temporal-rollout export BATCH --to FILE   its valid rollouts as a file, in Arrow or JSONL
-  temporal-rollout examples [FOLDER]        a copy of the examples, to try and to change
-  temporal-rollout learning [--chaos]       a policy that learns, also while everything is killed
-  temporal-rollout cluster [--exit]         a cluster's processes on this machine, journals in PostgreSQL, and a batch
-  temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
-  temporal-rollout collect [--config FILE] +key=value …
-                                            durable rollouts of NeMo Gym's agent servers
-  temporal-rollout collect-e2e [--config FILE] +split=S +key=value …
-                                            the same, after preparing data and servers
-  temporal-rollout simulator [--port N] …   replaces a GPU generation service
-  temporal-rollout step --environment NAME --input FILE
-                                            try a reward function: one environment step per line of FILE
-  temporal-rollout policy status|publish …  the weights of a generation service: their state, or new ones
-  temporal-rollout stream status|stop|forget …  a stream: its state, its end, deletion of old steps
-  temporal-rollout check                    check every part that temporal.yaml names, with remedies
-  temporal-rollout store migrate [--config FILE]
-                                            create or update the tables in PostgreSQL
-  temporal-rollout check-template --service NAME
-                                            whether a model's chat template can be continued turn by turn
-  temporal-rollout plan --rollouts N --turns N --turn-time T --tokens N
-                                            what so many rollouts need of Temporal, the store and workers
-  temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
-                                            the metrics of NeMo Gym results, from one file or many
-  temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
-                                            their reward profile, task by task
+  temporal-rollout up [--exit]                the whole stack on this machine, and the sliding-puzzle batch
+  temporal-rollout start --input-file FILE    start or continue a batch
+  temporal-rollout fork BATCH/ROW-REPEAT …    rollouts that continue this one
+  temporal-rollout watch|stop|result BATCH    its board; end it; its result
+  temporal-rollout list                       batches and streams: state, counts, reward
+  temporal-rollout show BATCH[/ROW-REPEAT]    its rollouts, from their journals: a list, or one to read
+  temporal-rollout report BATCH …             the same as a page for a browser, in one file
+  temporal-rollout serve [--port N]           all rollouts as pages for a browser on this machine, while they run
+  temporal-rollout diff A B                   where two batches or two rollouts part
+  temporal-rollout export BATCH --to FILE     its valid rollouts as a file, in Arrow or JSONL
+  temporal-rollout examples [FOLDER]          a copy of the examples, to try and to change
+  temporal-rollout learning [--chaos]         a policy that learns, also while everything is killed
+  temporal-rollout cluster [--exit]           a cluster's processes on this machine, journals in PostgreSQL, and a batch
+  temporal-rollout worker                     a worker, until SIGINT or SIGTERM
+  temporal-rollout collect +key=value …       durable rollouts of NeMo Gym's agent servers
+  temporal-rollout collect-e2e +key=value …   the same, after preparing data and servers
+  temporal-rollout simulator [--port N] …     replaces a GPU generation service
+  temporal-rollout step --input FILE …        try a reward function: one environment step per line of FILE
+  temporal-rollout policy status|publish …    the weights of a generation service: their state, or new ones
+  temporal-rollout engine list|join|drain …   the engines of a generation service
+  temporal-rollout stream status|stop|forget  a stream: its state, its end, deletion of old steps
+  temporal-rollout check                      check every part that temporal.yaml names, with remedies
+  temporal-rollout store migrate              create or update the tables in PostgreSQL
+  temporal-rollout check-template …           whether a model's chat template can be continued turn by turn
+  temporal-rollout plan --rollouts N …        what so many rollouts need of Temporal, the store and workers
+  temporal-rollout aggregate +input_glob=… …  the metrics of NeMo Gym results, from one file or many
+  temporal-rollout profile +key=value …       their reward profile, task by task
 
-Every command takes --help.
+Every command takes --help. temporal-rollout --version says which release this is.
 All except examples, simulator, cluster, learning, plan, aggregate and profile take --config FILE (default
 ./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own
 server and worker.`;
@@ -70,10 +63,15 @@ export async function runCommand([name = '', ...args]: string[]): Promise<number
     console.log(USAGE);
     return name === '' ? 2 : 0;
   }
+  if (name === '--version') {
+    const own = await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8');
+    console.log((JSON.parse(own) as { version: string }).version);
+    return 0;
+  }
   const command = COMMANDS[name];
   if (command === undefined) {
-    const hint = didYouMean(name, Object.keys(COMMANDS));
-    console.error(`${USAGE}\n\nunknown command ${JSON.stringify(name)}${hint}`);
+    const hint = didYouMean(name, Object.keys(COMMANDS)) || '; temporal-rollout --help lists all';
+    console.error(`unknown command ${JSON.stringify(name)}${hint}`);
     return 2;
   }
   if (asksForHelp(args)) {

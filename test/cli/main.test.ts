@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
@@ -21,6 +21,24 @@ test('the help says which commands take no --config, and theirs do not name it',
   assert.deepEqual(listed.split(/, | and /).sort(), without.map(([name]) => name).sort());
   const { status, stderr } = await runHere(t, 'learning', '--config', 'temporal.yaml');
   assert.deepEqual([status, /^Unknown option '--config'/.test(stderr)], [2, true]);
+});
+
+test('the help lists each command', async (t) => {
+  const { stdout } = await runHere(t, '--help');
+  const listed = [...stdout.matchAll(/^ {2}temporal-rollout ([a-z0-9|-]+)/gm)];
+  const names = listed.flatMap(([, words = '']) => words.split('|'));
+  assert.deepEqual(names.sort(), Object.keys(COMMANDS).sort());
+});
+
+test('--version says which release this is', async (t) => {
+  const own = await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8');
+  const { version } = JSON.parse(own) as { version: string };
+  assert.match(version, /^\d+\.\d+\.\d+/);
+  assert.deepEqual(await runHere(t, '--version'), {
+    status: 0,
+    stdout: `${version}\n`,
+    stderr: '',
+  });
 });
 
 describe('a mistyped', () => {
@@ -60,10 +78,11 @@ describe('a mistyped', () => {
     );
   });
 
-  test('command is answered last of all with the one that it probably means', async (t) => {
+  test('command is answered in one line with the one that it probably means, or with where all are', async (t) => {
     const { status, stderr } = await runHere(t, 'sho');
-    assert.equal(status, 2);
-    assert.match(stderr, /\nunknown command "sho"; did you mean show\?\n$/);
+    assert.deepEqual([status, stderr], [2, 'unknown command "sho"; did you mean show?\n']);
+    const other = await runHere(t, 'xyzzy');
+    assert.equal(other.stderr, 'unknown command "xyzzy"; temporal-rollout --help lists all\n');
   });
 
   test('setting is named by check, with the others and once each', async (t) => {
