@@ -61,19 +61,52 @@ const severalText = (items: Shape): string => {
   return /^[a-z]+$/.test(text) && text !== 'anything' ? `${text}s` : text;
 };
 
-/** The table of a schema's fields: what each is, and whether it may be absent. */
+/** The table of a schema's fields: what each is, and whether it may be absent. Fields of two parts stand there once. */
 export function tableOf(shape: Shape): string {
-  const rows = fieldsOf(shape).map(({ place, shape: field, is_required }) => {
-    const type = `${typeText(field)}${is_required ? '' : '; may be absent'}`;
-    return `| \`${place}\` | ${type} | ${field.description ?? ''} |`;
-  });
+  const fields = fieldsOf(shape);
+  const repeats = repeatsOf(fields);
+  const isRepeated = (place: string): boolean =>
+    [...repeats.keys()].some((part) => isBelow(part, place));
+  const rows = fields
+    .filter(({ place }) => !isRepeated(place))
+    .map(({ place, shape: field, is_required }) => {
+      const type = `${typeText(field)}${is_required ? '' : '; may be absent'}`;
+      const first = repeats.get(place);
+      const meaning = `${field.description ?? ''}${first === undefined ? '' : `. Its fields: see \`${first}\``}`;
+      return `| \`${place}\` | ${type} | ${meaning} |`;
+    });
   return ['| field | type | meaning |', '| --- | --- | --- |', ...rows].join('\n');
 }
+
+/** Parts with the fields of another one, which stands less deep or before them: its place, by theirs. */
+function repeatsOf(fields: readonly Field[]): Map<string, string> {
+  const firsts = new Map<string, string>();
+  const repeats = new Map<string, string>();
+  for (const { place } of fields.toSorted((a, b) => depthOf(a) - depthOf(b))) {
+    const inner = fields.filter((one) => isBelow(place, one.place));
+    if (inner.length === 0 || repeats.has(place)) continue;
+    const text = JSON.stringify(
+      inner.map((one) => ({ ...one, place: one.place.slice(place.length) })),
+    );
+    const first = firsts.get(text);
+    if (first === undefined) firsts.set(text, place);
+    else if (first !== place) repeats.set(place, first);
+  }
+  return repeats;
+}
+
+const depthOf = ({ place }: Field): number => place.split('.').length;
+
+const isBelow = (part: string, place: string): boolean =>
+  place.startsWith(`${part}.`) || place.startsWith(`${part}[`);
 
 /** The tables of temporal.yaml: its own keys, and those of each part. */
 export function configurationOf(shape: Shape): string {
   const { temporal, store, generation, environments, worker } = shape.properties ?? {};
   const kinds = valuesOf(environments).oneOf ?? [];
+  const agents = kinds.filter((kind) => kind.properties?.['dialect_defaults'] !== undefined);
+  const [ofOne = [], ...ofOthers] = agents.map(settingRows);
+  const gateway = ofOne.filter((row) => ofOthers.every((rows) => rows.includes(row)));
   return [
     settingsTable(onlyTop(shape)),
     '## `temporal`',
@@ -87,7 +120,14 @@ export function configurationOf(shape: Shape): string {
     '## `worker`',
     settingsTable(worker),
     '## `environments`, each by its kind',
-    ...kinds.flatMap((one) => [`### ${kindOf(one)}`, settingsTable(one)]),
+    ...kinds.flatMap((one) => [
+      `### ${kindOf(one)}`,
+      settingTableOf(settingRows(one).filter((row) => !gateway.includes(row))),
+      ...(agents.includes(one) ? ['And the keys of the [gateway](#gateway-of-agents).'] : []),
+    ]),
+    '### Gateway of agents',
+    `Of kinds ${agents.map(kindOf).join(' and ')}:`,
+    settingTableOf(gateway),
   ].join('\n\n');
 }
 
@@ -108,15 +148,19 @@ const onlyTop = ({ properties = {}, ...shape }: Shape): Shape => ({
 });
 
 /** The table of what may be set: the default, the type and the meaning of each. */
-export function settingsTable(shape: Shape = {}): string {
-  const rows = fieldsOf(shape).map(({ place, shape: field, is_required }) => {
-    const value = is_required ? 'required' : defaultText(field);
-    return `| \`${place}\` | ${value} | ${typeText(field)} | ${field.description ?? ''} |`;
-  });
-  return ['| key | default | type | meaning |', '| --- | --- | --- | --- |', ...new Set(rows)].join(
-    '\n',
-  );
-}
+export const settingsTable = (shape: Shape = {}): string => settingTableOf(settingRows(shape));
+
+const settingTableOf = (rows: string[]): string =>
+  ['| key | default | type | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
+
+const settingRows = (shape: Shape): string[] => [
+  ...new Set(
+    fieldsOf(shape).map(({ place, shape: field, is_required }) => {
+      const value = is_required ? 'required' : defaultText(field);
+      return `| \`${place}\` | ${value} | ${typeText(field)} | ${field.description ?? ''} |`;
+    }),
+  ),
+];
 
 function defaultText({ default: value }: Shape): string {
   if (value === undefined) return '';

@@ -164,3 +164,12 @@ test('a sample may have no column that the row’s schema adds to it, and each t
   const added = Object.keys(shapeOf('row').properties ?? {}).filter((name) => !own.includes(name));
   assert.deepEqual(added.toSorted(), [...ROW_COLUMNS, ...STREAM_COLUMNS].toSorted());
 });
+
+test('what two parts have in common stands in a table once', () => {
+  const properties = { start: { type: 'integer', description: 'the first' } };
+  const runs = { type: 'array', description: 'runs', items: { properties, required: ['start'] } };
+  const inner = { type: 'object', description: 'more', properties: { deep: runs } };
+  const table = tableOf({ properties: { inner, flat: runs }, required: ['inner', 'flat'] });
+  assert.match(table, /\| `inner\.deep` .* runs\. Its fields: see `flat` \|/);
+  assert.equal(table.match(/the first/g)?.length, 1);
+});

@@ -4,7 +4,6 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { GYM_COMMANDS } from '../../gym/cli/commands.js';
-import { COMMANDS } from '../../src/cli/commands.js';
 import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/orders.js';
@@ -49,11 +48,6 @@ const TABLES: Record<string, SettingsTable[]> = {
   'docs/deployment.md': [
     { heading: 'Deployment', names: keysOf(Config) },
     { heading: 'Worker', names: keysOf(Config.shape.worker) },
-    {
-      heading: 'Commands',
-      names: [...Object.keys(COMMANDS), 'store migrate'],
-      needed: Object.keys(COMMANDS),
-    },
   ],
   'gym/README.md': [
     { heading: "Gym: NeMo Gym's rollout collection", names: Object.keys(GYM_COMMANDS) },
