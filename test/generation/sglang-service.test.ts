@@ -272,6 +272,41 @@ describe('an error of SGLang', () => {
     });
   });
 
+  for (const [number, tokens] of [
+    ['03', 'all tokens'],
+    ['15', 'its last token'],
+  ] as const)
+    test(`that cuts a request off while it waits says ${tokens} once more, which count once`, async (t) => {
+      const [one, two] = recorded(number).events;
+      const { token_ids } = tokensIn([one!, two!]);
+      const scores = token_ids.map((id) => [-1, id, null]);
+      const last = {
+        ...two,
+        meta_info: {
+          ...two!.meta_info,
+          prompt_tokens: undefined,
+          finish_reason: { type: 'abort', message: 'Abort in waiting queue' },
+          output_token_logprobs: scores,
+          weight_versions: [
+            { version: 'v1', start: 0, end: 2 },
+            { version: 'v2', start: 2, end: 3 },
+          ],
+        },
+      };
+      const { service } = await fakeSglang(t, {
+        generate: streaming(eventStream([one, two, last])),
+      });
+      const { got, onDelta } = collector();
+      const running = service.generate(PLAIN, { signal: untilAborted(), onDelta });
+      await assert.rejects(running, (error) => {
+        assert.ok(error instanceof CutOff, String(error));
+        assert.equal(error.type, 'GenerationUnavailable');
+        assert.deepEqual(error.spans, [{ version: 'v1', start: 0, end: 2 }]);
+        return true;
+      });
+      assert.deepEqual(got.token_ids, token_ids);
+    });
+
   test('for a length is an empty answer where the prompt is too long, else a shorter one', async (t) => {
     const generate = async (exchange: Exchange): Promise<void> => {
       const { max_new_tokens } = (exchange.body as { sampling_params: { max_new_tokens: number } })

@@ -20,7 +20,7 @@ import { makeAdapters, makeCheckpoint } from './torch-logprobs.js';
 
 /** Weights and adapters of a real SGLang change while it samples; torch says which of them sampled a token. */
 
-const TOLERANCE = 1e-3;
+const TOLERANCE = 1e-4;
 const ENDED_WITHIN_MS = 900_000;
 const STORE = 'sglang-policy';
 const HOLDER = { name: 'interop', incarnation: 'one' };

@@ -18,6 +18,8 @@ export interface FrontEnd {
   pause: (mode: Pause, response: ServerResponse) => Promise<void>;
   resume: () => void;
   isPaused: () => boolean;
+  /** What ran is among those that wait. */
+  isRetracted: () => boolean;
   /** Resolves when it hands a request to the scheduler. */
   open: () => Promise<void>;
   /** Without an id: all. One that is frozen in place ends once it goes on. */
@@ -72,6 +74,7 @@ export function createFrontEnd(
       waiting.clear();
     },
     isPaused: () => paused !== null,
+    isRetracted: () => paused === 'retract',
     open: () =>
       paused === null ? Promise.resolve() : new Promise((resolve) => waiting.add(resolve)),
     abort(id) {

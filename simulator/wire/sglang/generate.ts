@@ -159,7 +159,7 @@ function createGenerateWire(facts: WireFacts, { settings, front }: GenerateParts
     (answer.generated_tops ?? [])
       .slice(start, end)
       .map((tops) => tops.map(([top, of]) => [of, top, null]));
-  const bodyOf = (piece: Piece, start: number): object => {
+  const bodyOf = (piece: Piece, start: number) => {
     const { finish_reason } = piece;
     const end = request.computes_only === true ? 0 : piece.end;
     return {
@@ -186,10 +186,20 @@ function createGenerateWire(facts: WireFacts, { settings, front }: GenerateParts
       },
     };
   };
+  /** A pause has put it back among those that wait: it says its last id and all logprobs once more. */
+  const abortOf = (piece: Piece): object => {
+    const { meta_info, ...body } = bodyOf(piece, 0);
+    const output_ids = body.output_ids.slice(settings.incremental_streaming ? -1 : 0);
+    const finish_reason = { type: 'abort', message: 'Abort in waiting queue' };
+    const rest = { ...meta_info, finish_reason, prompt_tokens: undefined };
+    return { ...body, output_ids, meta_info: rest };
+  };
   return {
     aborts_empty: true,
     chunk: (piece) => {
-      const body = bodyOf(piece, settings.incremental_streaming ? piece.start : 0);
+      const start = settings.incremental_streaming ? piece.start : 0;
+      const waits = piece.finish_reason === 'abort' && front.isRetracted();
+      const body = waits ? abortOf(piece) : bodyOf(piece, start);
       return `data: ${JSON.stringify(body)}\n\n`;
     },
     usage: () => '',

@@ -13,7 +13,8 @@ const Scored = z.tuple([z.unknown(), z.int()]).rest(z.unknown());
 const Event = z.object({
   output_ids: TokenIds,
   meta_info: z.object({
-    prompt_tokens: z.int(),
+    /** Absent: it was cut off while it waited, and its ids were sent before. */
+    prompt_tokens: z.int().optional(),
     completion_tokens: z.int(),
     output_token_logprobs: listOf(Scored).nullish(),
     output_top_logprobs: listOf(listOf(Scored).nullable()).nullish(),
@@ -48,7 +49,16 @@ export function createEventReader(
   return (event) => {
     const { output_ids, meta_info } = checked(Event, { value: event, site });
     const finish = finishIn(meta_info, request);
-    const { completion_tokens, prompt_tokens } = meta_info;
+    const { completion_tokens, prompt_tokens, weight_versions } = meta_info;
+    if (prompt_tokens === undefined) {
+      const counted = (at: number): number => Math.min(at, count);
+      const spans = weight_versions?.map(({ version, start, end }) => ({
+        ...{ version, start: counted(start), end: counted(end) },
+      }));
+      const nothing = { token_logprobs: [], top_logprobs: [] };
+      const choice = { index: 0, text: '', token_ids: [], logprobs: nothing, ...finish };
+      return { choices: [{ ...choice, weight_versions: spans }] };
+    }
     const from = output_ids.length === completion_tokens ? count : 0;
     if (from > 0 && output_ids.length >= from && output_ids[from - 1] !== last) {
       const what = `output_ids.${from - 1}: expected ${last ?? 'none'}, as in the event before, got ${output_ids[from - 1] ?? 'none'}`;
@@ -58,7 +68,6 @@ export function createEventReader(
     count += token_ids.length;
     last = token_ids.at(-1) ?? last;
     const logprobs = scoresOf(meta_info, { from, token_ids, request, site });
-    const { weight_versions } = meta_info;
     const choice = { index: 0, text: '', token_ids, logprobs, ...finish, weight_versions };
     return { choices: [choice], usage: { prompt_tokens, completion_tokens } };
   };
