@@ -33,7 +33,7 @@ def train(arrays: Arrays, checkpoint: Path) -> None:
 
 def served(client: Client) -> int:
     try:
-        return int(client.policy().status()["record"]["version"] or 0)
+        return int(client.policy().status()["record"]["target"] or 0)
     except NotFound:  # Nothing was published yet.
         return 0
 

@@ -128,18 +128,3 @@ test('every metric that docs/metrics.md explains is one that the code computes',
     [],
   );
 });
-
-test('the page leads from a name of a metric to the file that makes it', async () => {
-  const { sources } = await readRepository(PROJECT_ROOT);
-  const rows = tableOf(sectionOf(pageOf('docs/metrics.md', page), 'Where they are computed'));
-  const pairs = rows.flatMap(({ cells: [names = '', file = ''] }) => {
-    const [, target = ''] = /\]\(\.\.\/([^)]+)\)/.exec(file) ?? [];
-    return codeIn(names).map((name) => ({ name, text: sources.get(target) ?? '' }));
-  });
-  assert.ok(pairs.length >= 8, `${pairs.length} names`);
-  const missing = pairs.filter(({ name, text }) => !text.includes(name.replace(/@k$/, '')));
-  assert.deepEqual(
-    missing.map(({ name }) => name),
-    [],
-  );
-});

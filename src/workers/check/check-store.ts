@@ -142,7 +142,7 @@ const checkBucket = (config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]>
       return [ok('can be written, and keeps what was put once')];
     },
     remedy: () =>
-      'correct store.outputs (docs/configuration.md), or give the worker credentials that may list, get, put and delete there (docs/deployment.md)',
+      'correct store.outputs (docs/configuration.md), or give the worker credentials that may list, get, put and delete there (docs/hosts.md)',
   });
 
 function folderProblems(

@@ -7,12 +7,14 @@ export const FOREIGN_FILES: ReadonlySet<string> = new Set([
 
 export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
   // vLLM's.
-  '--stream-interval',
+  ...['--stream-interval', '--data-parallel-size'],
   // slime's.
   ...['--rollout-function-path', '--rollout-top-p'],
 ]);
 
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
+  // Of Kubernetes.
+  'terminationGracePeriodSeconds',
   // Of trainers (docs/weights.md, docs/trainers.md).
   ...['max_completion_length', 'steps_per_generation', 'num_iterations', 'val_kwargs'],
   ...['BasePPOExp', 'get_generator', 'generate_rollout'],
@@ -45,6 +47,8 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
 export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
   ...['VLLM_SERVER_DEV_MODE', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING'],
   'FAILED_PRECONDITION',
+  // Temporal's visibility queries have it.
+  'STARTS_WITH',
   // Node.js reads it.
   'NODE_EXTRA_CA_CERTS',
   // Temporal's SDKs do.
