@@ -35,6 +35,13 @@ export interface RunEntry {
   mean_reward: number | null;
   /** Of a stream: the steps that were closed. */
   steps: number | null;
+  forked_from: ForkedFrom | null;
+}
+
+/** The rollout whose beginning a fork has, and where it goes on by itself: `turn:3`, `token:1250`. */
+export interface ForkedFrom {
+  rollout_id: string;
+  at: string;
 }
 
 /** A batch, or a stream's steps: what stands above the list of its rollouts. */
@@ -89,6 +96,7 @@ export interface RolloutEntry {
 export interface RolloutFacts {
   row: number;
   repeat: number;
+  /** Those that sampled, and those whose fault it has. */
   replicas: string[];
   versions: (string | null)[];
   /** Parts of the reward by name. */
@@ -98,8 +106,8 @@ export interface RolloutFacts {
   /** Names of tools that the policy called. */
   tools: string[];
   prompt_tokens: number;
-  /** The beginning of its last answer, in a line: '' is an empty one. */
-  answer: string;
+  /** The beginning of its last answer, in a line: '' is an empty one; null: there is none. */
+  answer: string | null;
   /** Sampled characters. */
   characters: number;
   /** Characters of its longest observation: the same number in many rollouts says that something cuts them. */
@@ -116,8 +124,7 @@ export interface RolloutDocument {
   facts: RolloutFacts;
   model: string | null;
   settings: Record<string, unknown>;
-  /** What it was forked from, where it was. */
-  forked_from: { rollout_id: string; at: string } | null;
+  forked_from: ForkedFrom | null;
   prompt: Message[];
   /** In the order in which they began. A loop's turns are calls, each of which continues the one before it. */
   calls: CallPart[];

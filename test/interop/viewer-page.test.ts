@@ -24,7 +24,7 @@ const VIEWS = {
   'tasks by replicas': `#/made-1?${new URLSearchParams({ by: 'task × replica' }).toString()}`,
   'wrong filter': '#/made-1?where=rewrad%3C1',
   loop: '#/made-1/3-0?turn=1&token=5',
-  raw: '#/made-1/3-0?raw=1&token=7&turn=1&colour=request',
+  raw: '#/made-1/3-0?raw=1&token=7&turn=1&colour=replica',
   tree: '#/made-1/0-1',
   hostile: '#/made-1/0-0',
   'hostile, raw': '#/made-1/0-0?raw=1',
@@ -32,6 +32,7 @@ const VIEWS = {
   group: '#/made-1/3',
   'two runs': '#/made-1?with=made-2',
   'two rollouts': '#/made-1/3-0?with=made-1%2F3-1',
+  'no rollout to compare with': '#/made-1/3-0?with=other',
   nowhere: '#/a/b/c',
   missing: '#/nothing-has-this-name',
 };
@@ -201,6 +202,73 @@ describe('the page in a browser', { skip }, () => {
     await page.keyboard.press('Escape');
     await page.waitForSelector('dialog', { state: 'detached' });
     assert.deepEqual(complaints, []);
+    await page.close();
+  });
+
+  test('Escape closes the keys that a rollout shows, and leaves the rollout', async () => {
+    const { page, go } = await open();
+    await go(VIEWS.loop);
+    const at = page.url();
+    await page.keyboard.press('?');
+    await page.waitForSelector('dialog[open]');
+    await page.keyboard.press('n');
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('dialog', { state: 'detached' });
+    assert.equal(page.url(), at);
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('.rollouts');
+    await page.close();
+  });
+
+  test('who comes back to a run finds it as it was read, before its server answers', async () => {
+    const { page, go } = await open();
+    await go(VIEWS.run);
+    const said = await page.locator('.oddities').innerText();
+    await page.evaluate("location.hash = '#/made-1/3-0'");
+    await page.waitForSelector('.turn');
+    await page.route(/facts|follow/, () => undefined);
+    await page.goBack();
+    await page.waitForSelector('.rollouts tbody a');
+    assert.equal(await page.locator('.oddities').innerText(), said);
+    await page.close();
+  });
+
+  test('below a wrong filter nothing can be taken for what it chose', async () => {
+    const { page, go } = await open();
+    await go(VIEWS['wrong filter']);
+    assert.equal(await page.locator('[inert] .rollouts').count(), 1);
+    await page.locator('.filter button', { hasText: 'Clear' }).click();
+    await page.waitForSelector('[inert]', { state: 'detached' });
+    await page.close();
+  });
+
+  test('a rollout is compared with another one of its run by row and repeat alone', async () => {
+    const { page, go } = await open();
+    await go(VIEWS['no rollout to compare with']);
+    assert.match(await page.locator('[role=alert]').innerText(), /such as 0-1, .*got other/s);
+    await page.fill('[name=other]', '3-1');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.member');
+    assert.deepEqual(await page.locator('.member h2').allInnerTexts(), ['3-0', '3-1']);
+    await page.close();
+  });
+
+  test('on a phone a run’s reward stands beside its name', async () => {
+    const { page, go } = await open({ width: 390 });
+    await go(VIEWS.runs);
+    const reward = await page.locator('.runs tbody td').first().boundingBox();
+    assert.ok(reward && reward.x + reward.width <= 390, JSON.stringify(reward));
+    await page.close();
+  });
+
+  test('names of rows stay under their heading, whatever is scrolled', async () => {
+    const { page, go } = await open({ width: 390 });
+    await go(VIEWS.run);
+    await page.evaluate("document.querySelector('.rollouts').scrollTo(300, 500)");
+    const [head, name] = await page.evaluate<number[]>(
+      "['thead th', 'tbody th'].map((one) => document.querySelector('.rollouts ' + one).getBoundingClientRect().x)",
+    );
+    assert.equal(head, name);
     await page.close();
   });
 

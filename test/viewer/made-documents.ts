@@ -61,6 +61,7 @@ export function madeRun({
       completed: rewards.length,
       mean_reward: rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length,
       steps: null,
+      forked_from: null,
       settings: { model: 'Qwen/Qwen3-4B', temperature: 1, max_seq_len: 8192, num_repeats: repeats },
       metrics: { 'reward/mean': 0.41, 'pass@1': 0.4, 'tokens/total': 812_345 },
       notes: ['3 rollouts failed, most often because of EnvironmentFailed.'],

@@ -374,6 +374,33 @@ describe('a run', () => {
     assert.equal(await createRunReader(store, 'none').run(), null);
   });
 
+  test('of which a replica failed, and which has no answer, has the replica and no answer', async (t) => {
+    const fault = a.fault({ turn: 0, message: 'refused', replica: 'http://other/v1' });
+    const failure = { type: 'ProtocolError', message: 'refused', turn: 0 };
+    const { store } = await storeOf(t, {
+      '0-0': ended(1),
+      '0-1': [a.claim(), a.start(), fault, a.end({ stop_reason: 'failed', failure })],
+      '10-0': [a.claim(), a.start(), ...wholeTurn(a, { ids: [1] })],
+      '2-0': [
+        a.claim(),
+        a.start(),
+        a.chunk({ token_ids: [1], text: '' }),
+        a.generation({ content: '', token_count: 1 }),
+      ],
+    });
+    const facts = await allOf(createRunReader(store, BATCH).facts());
+    assert.deepEqual(
+      facts.map(({ row, repeat, answer }) => [`${row}-${repeat}`, answer]),
+      [
+        ['0-0', 'Straße [x'],
+        ['0-1', null],
+        ['2-0', ''],
+        ['10-0', 'said'],
+      ],
+    );
+    assert.deepEqual(facts[1]?.replicas, ['http://other/v1']);
+  });
+
   test('is searched in every text, whatever its case and whatever a pattern would mean', async (t) => {
     const { store } = await storeOf(t, { '0-0': ended(1) });
     const placesOf = async (words: string) =>

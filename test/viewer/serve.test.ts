@@ -122,6 +122,8 @@ describe('the server of the page', () => {
       const { status, body } = await ask(asked, { known: false });
       assert.equal(status, 401, asked);
       assert.match(body, /up --lines/);
+      const isWrong = asked.startsWith('/?token');
+      assert.match(body, isWrong ? /token in this address is not that/ : /does not know the token/);
     }
     const cookies = [`rollouts_1=${TOKEN}`, `rollouts_${port}=`, `rollouts_${port}=${TOKEN}x`];
     for (const cookie of cookies)

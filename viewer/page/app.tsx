@@ -19,7 +19,7 @@ export function App({ source }: { source: Source }): JSX.Element {
   const main = useRef<HTMLElement>(null);
   useKeys({
     '?': () => {
-      setHelp(!isHelp);
+      setHelp(true);
     },
   });
   const place = address === null ? '' : placeOf(address);

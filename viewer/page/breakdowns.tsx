@@ -37,10 +37,13 @@ export function Breakdowns({
   run,
   rows,
   options,
+  reading,
 }: {
   run: string;
   rows: readonly Row[];
   options: Record<string, string>;
+  /** How far it is; null: all is read. */
+  reading: string | null;
 }): JSX.Element {
   const isMany = rows.some(({ facts }) => facts?.replicas[0] !== rows[0]?.facts?.replicas[0]);
   const isStepped = rows.some(({ step }) => step !== null);
@@ -61,8 +64,9 @@ export function Breakdowns({
             ))}
           </select>
         </label>
+        {reading !== null && <span class="quiet"> so far</span>}
       </h2>
-      <Sums {...{ run, rows, options, by }} />
+      <Sums {...{ run, rows, options, by, reading }} />
     </section>
   );
 }
@@ -72,6 +76,7 @@ interface Summed {
   rows: readonly Row[];
   options: Record<string, string>;
   by: string;
+  reading: string | null;
 }
 
 function Sums(summed: Summed): JSX.Element {
@@ -81,8 +86,19 @@ function Sums(summed: Summed): JSX.Element {
     const parts = partSums(rows);
     return <Lines {...summed} sums={parts} columns={partColumns(parts)} />;
   }
-  const sums = breakdown(rows, valuesBy(by));
-  return <Lines {...summed} sums={sums} columns={columnsOf(sums)} />;
+  const valuesOf = valuesBy(by);
+  const sums = breakdown(rows, valuesOf);
+  const isShared = rows.some((row) => new Set([valuesOf(row) ?? []].flat()).size > 1);
+  return (
+    <>
+      <Lines {...summed} sums={sums} columns={columnsOf(sums)} />
+      {isShared && (
+        <p class="quiet">
+          A rollout with several counts in the line of each, so these add up to more than there are.
+        </p>
+      )}
+    </>
+  );
 }
 
 interface Column<S> {
@@ -128,8 +144,12 @@ function Lines<S extends { name: string }>({
   by,
   sums,
   columns,
+  reading,
 }: Summed & { sums: readonly S[]; columns: readonly Column<S>[] }): JSX.Element {
-  if (sums.length === 0) return <p class="quiet">No rollout has any.</p>;
+  if (sums.length === 0)
+    return (
+      <p class="quiet">{reading === null ? 'No rollout has any.' : `Still reading: ${reading}.`}</p>
+    );
   return (
     <div class="wide scroll" tabIndex={0} role="group" aria-label={`sums by ${by}`}>
       <table class="list">

@@ -1,7 +1,8 @@
 import type { Answer, Tokens } from '../documents.js';
+import { decimal } from './words.js';
 
 /** What colours a token's cell. */
-export const COLOURINGS = ['logprob', 'version', 'trained', 'request'] as const;
+export const COLOURINGS = ['logprob', 'version', 'trained', 'replica'] as const;
 export type Colouring = (typeof COLOURINGS)[number];
 
 /** In pixels, with the gap behind it. */
@@ -56,9 +57,12 @@ export function runAt(runs: readonly { start: number; end: number }[], token: nu
 /** How unlikely the token was: 0 certain, 1 at a logprob of -6 or less. */
 const surprise = (logprob: number): number => Math.max(0, Math.min(1, -logprob / 6));
 
-/** Versions in the order in which they first sampled. */
-export const versionsOf = ({ requests }: Tokens): string[] => [
-  ...new Set(requests.map(({ version }) => version ?? 'none')),
+const nameOf = ({ version, replica }: Tokens['requests'][number], colouring: Colouring): string =>
+  colouring === 'version' ? (version ?? 'none') : replica;
+
+/** What is coloured by name: versions or replicas of a rollout, in the order in which they first sampled. */
+export const namesIn = (all: readonly Tokens[], colouring: Colouring): string[] => [
+  ...new Set(all.flatMap(({ requests }) => requests.map((one) => nameOf(one, colouring)))),
 ];
 
 /** Names differ in height, too, for those who do not see colours. */
@@ -67,7 +71,7 @@ export const fillOf = (shade: number): number => 1 - 0.2 * (shade % 4);
 /** Which colour of a palette a token has, and how much of its cell is filled. */
 export function cellOf(
   tokens: Tokens,
-  { token, colouring }: { token: number; colouring: Colouring },
+  { token, colouring, names }: { token: number; colouring: Colouring; names: readonly string[] },
 ): { shade: number; fill: number } {
   if (colouring === 'logprob') {
     const logprob = tokens.logprobs[token];
@@ -77,10 +81,8 @@ export function cellOf(
   }
   if (colouring === 'trained')
     return runAt(tokens.trained, token) === -1 ? { shade: 1, fill: 0.15 } : { shade: 0, fill: 1 };
-  const request = runAt(tokens.requests, token);
-  if (colouring === 'request') return { shade: request, fill: fillOf(request) };
-  const version = tokens.requests[request]?.version ?? 'none';
-  const shade = versionsOf(tokens).indexOf(version);
+  const request = tokens.requests[runAt(tokens.requests, token)];
+  const shade = request === undefined ? 0 : names.indexOf(nameOf(request, colouring));
   return { shade, fill: fillOf(shade) };
 }
 
@@ -93,7 +95,7 @@ export function tokenFacts(tokens: Tokens, token: number): [string, string][] {
     ['id', String(tokens.ids[token] ?? '–')],
   ];
   if (logprob !== undefined)
-    facts.push(['logprob', logprob.toFixed(4)], ['probability', Math.exp(logprob).toFixed(4)]);
+    facts.push(['logprob', decimal(logprob)], ['probability', decimal(Math.exp(logprob))]);
   if (request !== undefined)
     facts.push(['version', request.version ?? 'none'], ['replica', request.replica]);
   facts.push(['trains', runAt(tokens.trained, token) === -1 ? 'no' : 'yes']);

@@ -2,8 +2,8 @@ import type { ComponentChildren, JSX } from 'preact';
 import { hrefOf } from './address.js';
 import type { Row } from './rows.js';
 import { withCondition } from './rows.js';
-import type { Bin } from './sums.js';
-import { grouped, histogram, meanOf } from './sums.js';
+import type { Bin, Fate } from './sums.js';
+import { FATES, fateOf, grouped, histogram, meanOf } from './sums.js';
 import { decimal, plural, seconds, tick, whole } from './words.js';
 
 const WIDTH = 320;
@@ -218,8 +218,8 @@ function whereOf(where: string, { field, bin }: { field: string; bin: Bin }): st
 
 /** Reward over length: an empty answer that is paid stands at the upper left. Dots grow with their number. */
 function Scatter({ rows }: Shown): JSX.Element | null {
-  const points = rows.flatMap(({ reward, tokens, facts }) =>
-    reward === null ? [] : [{ x: facts?.characters ?? tokens * 4, y: reward }],
+  const points = rows.flatMap(({ reward, facts }) =>
+    reward === null || facts === null ? [] : [{ x: facts.characters, y: reward }],
   );
   if (points.length === 0) return null;
   const { x, y, ends } = scales(
@@ -235,7 +235,7 @@ function Scatter({ rows }: Shown): JSX.Element | null {
   return (
     <Frame
       title="Reward over characters"
-      summary="of all answers"
+      summary={`of all answers of ${plural(points.length, 'rollout')}`}
       x={endMarks(ends.x.map(whole))}
       y={ends.y.map(tick) as [string, string]}
     >
@@ -293,19 +293,15 @@ function Groups({ run, rows, options }: Shown): JSX.Element | null {
   );
 }
 
-/** What became of a rollout that began. */
-const FATES = ['valid', 'failed', 'unfinished'] as const;
-
 /**
  * A line for each rollout, from its start to its end, in the order of their start; a short one is two pixels long, and
  * one without an end reaches to the last end of all.
  */
 function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
   const ran = rows
-    .flatMap(({ started_at: from, wall_s, is_valid, ended }) => {
-      if (from === null) return [];
-      const fate: Fate = is_valid ? 'valid' : ended === null ? 'unfinished' : 'failed';
-      return [{ from, to: from + (wall_s ?? 0), fate }];
+    .flatMap((row) => {
+      const { started_at: from, wall_s } = row;
+      return from === null ? [] : [{ from, to: from + (wall_s ?? 0), fate: fateOf(row) }];
     })
     .sort((a, b) => a.from - b.from);
   const some = thinned(ran, MOST_RAN);
@@ -333,7 +329,7 @@ function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
   return (
     <Frame
       title="When rollouts ran"
-      summary={`${whole(some.length)} of ${plural(ran.length, 'rollout')}, each from its start to its end${there.map((fate) => says[fate]).join('')}`}
+      summary={`${some.length < ran.length ? `${whole(some.length)}, spread evenly over all starts, of ` : ''}${plural(ran.length, 'rollout')}, each from its start to its end${there.map((fate) => says[fate]).join('')}`}
       x={endMarks(['0 s', seconds(ends.x[1] - ends.x[0])])}
       y={['last', 'first']}
     >
@@ -343,8 +339,6 @@ function Waterfall({ rows }: { rows: readonly Row[] }): JSX.Element | null {
     </Frame>
   );
 }
-
-type Fate = (typeof FATES)[number];
 
 function thinned<T>(all: readonly T[], most: number): T[] {
   const every = Math.max(1, all.length / most);

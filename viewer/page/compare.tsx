@@ -3,19 +3,20 @@ import { useMemo } from 'preact/hooks';
 import type { RolloutDocument, RolloutEntry } from '../documents.js';
 import type { Address } from './address.js';
 import { hrefOf, parseRolloutId } from './address.js';
+import { CompareWith } from './compare-with.js';
 import { goQuietly, useLoaded } from './hooks.js';
 import { Ended } from './list.js';
 import { Loading } from './loading.js';
 import { Members } from './members.js';
 import type { Pair } from './pairs.js';
-import { pairsOf, sortedPairs, tallyOf } from './pairs.js';
+import { isBoth, pairsOf, sortedPairs, tallyOf } from './pairs.js';
 import { tokenParting } from './parting.js';
 import { keyOf } from './rows.js';
 import type { RolloutPlace, Source } from './source.js';
 import type { TableColumn } from './table.js';
 import { LongTable } from './table.js';
 import { Shown } from './text.js';
-import { aligned, gained, whole } from './words.js';
+import { aligned, gained, plural, whole } from './words.js';
 
 /** `other` is a run beside a run, or a rollout's id beside a rollout. */
 export function CompareView({
@@ -29,12 +30,17 @@ export function CompareView({
 }): JSX.Element {
   const { run, row, repeat } = address;
   if (row === null || repeat === null) return <TwoRuns {...{ source, address, other }} />;
-  const place = parseRolloutId(other);
+  const place = parseRolloutId(other) ?? parseRolloutId(`${run}/${other}`);
   if (place === null)
     return (
-      <p role="alert" class="alert">
-        expected the id of a rollout, such as {run}/0-1, got <Shown text={other} />
-      </p>
+      <>
+        <h1>Two rollouts</h1>
+        <p role="alert" class="alert">
+          Expected a rollout of this run, such as 0-1, or of another one, such as {run}/0-1; got{' '}
+          <Shown text={other} />
+        </p>
+        <CompareWith address={{ run, row, repeat }} choices={[]} />
+      </>
     );
   return <TwoRollouts source={source} a={{ run, row, repeat }} b={place} />;
 }
@@ -126,20 +132,22 @@ function Pairs({
   address: Address;
 }): JSX.Element {
   const pairs = useMemo(() => pairsOf(a, b), [a, b]);
+  const columns = useMemo(() => columnsOf(run ?? '', other), [run, other]);
   const { sort = 'change' } = options;
-  const sorted = useMemo(() => sortedPairs(pairs, sort), [pairs, sort]);
-  const { up, down, same, mean_change, lonely } = tallyOf(pairs);
+  const { up, down, same, unpaid, mean_change, alone } = useMemo(() => tallyOf(pairs), [pairs]);
+  const both = useMemo(() => sortedPairs(pairs.filter(isBoth), sort), [pairs, sort]);
   return (
     <>
       <p>
-        Paired by row and repeat: in the second, {whole(up)} have a higher reward, {whole(down)} a
-        lower one, {whole(same)} the same; mean change {gained(mean_change)}.
-        {lonely > 0 && ` ${whole(lonely)} have no reward on one side.`}
+        Paired by row and repeat: in <Shown text={other} />, {whole(up)} have a higher reward,{' '}
+        {whole(down)} a lower one, {whole(same)} the same; mean change {gained(mean_change)}.
+        {unpaid > 0 && ` ${whole(unpaid)} have no reward on one side.`}
+        {alone > 0 && ` ${plural(alone, 'rollout')} without a partner are not listed.`}
       </p>
       <LongTable
         label="pairs of rollouts"
-        rows={sorted}
-        columns={COLUMNS}
+        rows={both}
+        columns={columns}
         keyOf={keyOf}
         hrefOf={({ row, repeat }) =>
           hrefOf({ run, row, repeat, options: { with: `${other}/${row}-${repeat}` } })
@@ -153,25 +161,23 @@ function Pairs({
   );
 }
 
-const COLUMNS: readonly TableColumn<Pair>[] = [
-  { name: 'rollout', label: 'Rollout', width: 6, isText: true, cell: keyOf },
-  { name: 'change', label: 'Change', width: 6, cell: ({ change }) => gained(change) },
-  { name: 'a', label: 'Reward, first', width: 8, cell: ({ a }) => aligned(a?.reward ?? null) },
-  { name: 'b', label: 'second', width: 6, cell: ({ b }) => aligned(b?.reward ?? null) },
-  { name: 'tokens_a', label: 'Tokens, first', width: 8, cell: ({ a }) => whole(a?.tokens ?? null) },
-  { name: 'tokens_b', label: 'second', width: 6, cell: ({ b }) => whole(b?.tokens ?? null) },
-  {
-    name: 'ended_a',
-    label: 'Ended, first',
-    width: 8,
-    isText: true,
-    cell: ({ a }) => (a ? <Ended {...a} /> : '–'),
-  },
-  {
-    name: 'ended_b',
-    label: 'second',
-    width: 8,
-    isText: true,
-    cell: ({ b }) => (b ? <Ended {...b} /> : '–'),
-  },
-];
+/** A side's value under its run's name. */
+function columnsOf(...runs: [string, string]): TableColumn<Pair>[] {
+  const sides = (['a', 'b'] as const).map((side, index) => ({ side, run: runs[index] ?? '' }));
+  return [
+    { name: 'rollout', label: 'Rollout', width: 6, isText: true, cell: keyOf },
+    { name: 'change', label: 'Change', width: 6, cell: ({ change }) => gained(change) },
+    ...sides.map(({ side, run }) => ({
+      ...{ name: side, label: `Reward, ${run}`, width: 11 },
+      cell: (pair: Pair) => aligned(pair[side]?.reward ?? null),
+    })),
+    ...sides.map(({ side, run }) => ({
+      ...{ name: `tokens_${side}`, label: `Tokens, ${run}`, width: 11 },
+      cell: (pair: Pair) => whole(pair[side]?.tokens ?? null),
+    })),
+    ...sides.map(({ side, run }) => ({
+      ...{ name: `ended_${side}`, label: `Ended, ${run}`, width: 11, isText: true },
+      cell: (pair: Pair) => (pair[side] ? <Ended {...pair[side]} /> : '–'),
+    })),
+  ];
+}

@@ -73,13 +73,27 @@ export function useLoaded<T>(key: string, load: () => Promise<T>): Loaded<T> {
   return loaded.key === key ? loaded.it : { state: 'loading' };
 }
 
-/** Keys of the whole page. A key that a field or a widget takes is its own. */
+/** State that outlives its view: who comes back to one of the last few views finds what was read. */
+export function useKept<T>(key: string, first: T): [T, (change: (before: T) => T) => void] {
+  const [value, set] = useState((kept.get(key) as T | undefined) ?? first);
+  kept.delete(key);
+  kept.set(key, value);
+  const [oldest = key] = kept.keys();
+  if (kept.size > MOST_KEPT) kept.delete(oldest);
+  return [value, set];
+}
+
+const MOST_KEPT = 16;
+const kept = new Map<string, unknown>();
+
+/** Keys of the whole page. A key that a field or a widget takes is its own, and an open dialog takes all. */
 export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): void {
   const latest = useRef(keys);
   latest.current = keys;
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const { target } = event;
+      if (document.querySelector('dialog[open]') !== null) return;
       const isTyped = target instanceof HTMLElement && target.matches('input, select, textarea');
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
       if (isTyped && event.key !== 'Escape') return;

@@ -11,17 +11,27 @@ export interface Lane {
   spans: Span[];
 }
 
-/** When each call waited, generated and was stepped, in seconds since the rollout began. */
-export function lanesOf(rollout: RolloutDocument): { lanes: Lane[]; seconds: number } {
+interface Lanes {
+  /** The rollout's first moment, in seconds since 1970. */
+  zero: number;
+  lanes: Lane[];
+  /** From there to its last moment. */
+  seconds: number;
+}
+
+/** When each call waited, generated and was stepped, in seconds since `zero`: an attempt begins before its rollout. */
+export function lanesOf(rollout: RolloutDocument): Lanes {
   const begins = rollout.calls.map(({ began_at }) => began_at).filter((at) => at !== null);
-  const zero = rollout.entry.started_at ?? begins[0] ?? 0;
+  const { started_at, wall_s } = rollout.entry;
+  const started = started_at ?? begins[0] ?? rollout.happenings[0]?.at ?? 0;
+  const zero = rollout.happenings.reduce((first, { at }) => Math.min(first, at), started);
   const lanes = rollout.calls.map((call) => ({ number: call.number, spans: spansOf(call, zero) }));
   const ends = [
     ...lanes.flatMap(({ spans }) => spans.map(({ to }) => to)),
     ...rollout.happenings.map(({ at }) => at - zero),
-    rollout.entry.wall_s ?? 0,
+    started + (wall_s ?? 0) - zero,
   ];
-  return { lanes, seconds: ends.reduce((a, b) => Math.max(a, b), 0) };
+  return { zero, lanes, seconds: ends.reduce((a, b) => Math.max(a, b), 0) };
 }
 
 function spansOf(call: CallPart, zero: number): Span[] {

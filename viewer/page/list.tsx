@@ -8,6 +8,14 @@ import { LongTable } from './table.js';
 import { Shown } from './text.js';
 import { aligned, seconds, whole } from './words.js';
 
+/** An answer that its environment has judged in words has them behind it. */
+function saidBy({ facts, is_valid, reason }: Row): string | null {
+  const answer = facts?.answer ?? null;
+  if (!is_valid || answer === null) return reason ?? answer;
+  const judged = reason === null || /^(length, )?assistant: /.test(reason) ? '' : ` · ${reason}`;
+  return `${answer === '' ? '∅' : answer}${judged}`;
+}
+
 const text = (value: string | null): ComponentChildren =>
   value === null ? '–' : <Shown text={value} />;
 
@@ -16,6 +24,13 @@ const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
   { name: 'reward', label: 'Reward', width: 5.5, cell: ({ reward }) => aligned(reward) },
   { name: 'ended', label: 'Ended', width: 7, isText: true, cell: (row) => <Ended {...row} /> },
   { name: 'task', label: 'Task', width: 8, isText: true, cell: ({ task_name }) => text(task_name) },
+  {
+    name: 'answer',
+    label: 'Last answer, or why none',
+    width: 22,
+    isText: true,
+    cell: (row) => text(saidBy(row)),
+  },
   { name: 'turns', label: 'Turns', width: 4, cell: ({ turns }) => whole(turns) },
   { name: 'tokens', label: 'Tokens', width: 4.5, cell: ({ tokens }) => whole(tokens) },
   {
@@ -33,20 +48,6 @@ const COLUMNS: readonly (TableColumn<Row> & { name: Column })[] = [
   { name: 'wall', label: 'Wall time', width: 6, cell: ({ wall_s }) => seconds(wall_s) },
   { name: 'attempts', label: 'Attempts', width: 5, cell: ({ attempts }) => whole(attempts) },
   { name: 'faults', label: 'Faults', width: 4.5, cell: ({ faults }) => whole(faults) },
-  {
-    name: 'answer',
-    label: 'Last answer',
-    width: 16,
-    isText: true,
-    cell: ({ facts }) => (facts?.answer === '' ? '∅' : text(facts?.answer ?? null)),
-  },
-  {
-    name: 'reason',
-    label: 'Why, or last words',
-    width: 28,
-    isText: true,
-    cell: ({ reason }) => text(reason),
-  },
 ];
 
 /** Rollouts of a run. */

@@ -22,7 +22,8 @@ export function Members({ rollouts }: { rollouts: readonly RolloutDocument[] }):
         ))}
       </details>
       <p class="quiet">
-        Grey is what they have in common, and they part at <span class="parts-here">▶</span>.
+        {rests.some(({ before }) => before !== '') && 'Grey is what they have in common. '}They part
+        at <span class="parts-here">▶</span>.
       </p>
       <div class="members" tabIndex={0} role="group" aria-label="members side by side">
         {rollouts.map((rollout, index) => (

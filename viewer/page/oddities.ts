@@ -1,12 +1,13 @@
-import type { Row } from './rows.js';
+import type { Condition, Row } from './rows.js';
 import { withCondition } from './rows.js';
-import { grouped, meanOf } from './sums.js';
+import { breakdown, grouped, meanOf } from './sums.js';
 import { decimal, percent, plural, whole } from './words.js';
 
-/** What a reader should look at first, and the filter that shows it. */
+/** What a reader should look at first, the filter that shows it, and what its rollouts are then summed by. */
 export interface Oddity {
   text: string;
   where: string | null;
+  by?: string;
 }
 
 /** Rollouts that a claim needs at least. */
@@ -16,6 +17,7 @@ const ERRORS = 6;
 
 /** Signs of reward hacks, of engines that differ from others, and of environments that are broken. */
 export const odditiesOf = (rows: readonly Row[]): Oddity[] => [
+  ...failures(rows),
   ...paidForNothing(rows),
   ...byTask(rows, samePaidAnswers),
   ...otherReplicas(rows),
@@ -26,43 +28,82 @@ export const odditiesOf = (rows: readonly Row[]): Oddity[] => [
 ];
 
 /** A task's rollouts, and how its oddities begin and are found: where all are of one task, it goes without saying. */
-interface Task {
+interface Task extends Named {
   rows: readonly Row[];
-  of: string;
-  where: (more: Parameters<typeof withCondition>[1] | null) => string;
 }
 
-const EVERYWHERE: Omit<Task, 'rows'> = {
-  of: '',
-  where: (more) => (more === null ? '' : withCondition('', more)),
+interface Named {
+  of: string;
+  where: (...more: Condition[]) => string;
+}
+
+const named = (of: string, conditions: readonly Condition[]): Named => ({
+  of,
+  where: (...more) => [...conditions, ...more].reduce(withCondition, ''),
+});
+
+const EVERYWHERE = named('', []);
+
+const tasksIn = (rows: readonly Row[]): Task[] => {
+  const tasks = [...grouped(rows, ({ task_name }) => [task_name])];
+  return tasks.map(([value, of]) => ({
+    rows: of,
+    ...(tasks.length === 1 || value === null
+      ? EVERYWHERE
+      : named(` of ${value}`, [{ field: 'task', value }])),
+  }));
 };
 
-function byTask(rows: readonly Row[], look: (task: Task) => Oddity[]): Oddity[] {
-  const tasks = [...grouped(rows, ({ task_name }) => [task_name])];
-  return tasks.flatMap(([name, of]) => {
-    if (tasks.length === 1 || name === null) return look({ rows: of, ...EVERYWHERE });
-    const own = withCondition('', { field: 'task', value: name });
-    const where: Task['where'] = (more) => (more === null ? own : withCondition(own, more));
-    return look({ rows: of, of: ` of ${name}`, where });
+const byTask = (rows: readonly Row[], look: (task: Task) => Oddity[]): Oddity[] =>
+  tasksIn(rows).flatMap(look);
+
+/** The task that alone has these of all rollouts, or all of them. */
+function ownerOf(some: ReadonlySet<Row>, rows: readonly Row[]): Task {
+  const owners = tasksIn(rows).filter((task) => task.rows.some((row) => some.has(row)));
+  const [owner] = owners;
+  return owner !== undefined && owners.length === 1 ? owner : { rows, ...EVERYWHERE };
+}
+
+/** By their type, the most frequent first; and at which replica most of them failed, where there are several. */
+function failures(rows: readonly Row[]): Oddity[] {
+  const replicas = [...new Set(rows.flatMap(({ facts }) => facts?.replicas ?? []))];
+  // A fault of an engine begins with its address.
+  const placeOf = ({ failure }: Row): string | null =>
+    replicas.find((replica) => failure?.message.startsWith(`${replica}: `)) ?? null;
+  return breakdown(rows, ({ failure }) => failure?.type ?? null).map(({ name, count }) => {
+    const failed = rows.filter(({ failure }) => failure?.type === name);
+    const task = ownerOf(new Set(failed), rows);
+    const [most] = breakdown(failed, placeOf);
+    const there =
+      replicas.length > 1 && most !== undefined && most.count > count / 2
+        ? `, ${whole(most.count)} of them at ${most.name}`
+        : '';
+    return {
+      text: `${whole(count)} of ${plural(task.rows.length, 'rollout')}${task.of} failed: ${name}${there}`,
+      where: task.where({ field: 'failure', value: name }),
+      by: there === '' ? 'task' : 'replica',
+    };
   });
 }
 
 function paidForNothing(rows: readonly Row[]): Oddity[] {
-  const empty = rows.filter(({ facts, reward }) => facts?.answer === '' && reward !== null);
-  const paid = empty.filter(({ reward }) => reward !== null && reward > 0);
+  const isEmpty = ({ facts, reward }: Row): boolean => facts?.answer === '' && reward !== null;
+  const paid = rows.filter((row) => isEmpty(row) && row.reward !== null && row.reward > 0);
   if (paid.length === 0) return [];
+  const task = ownerOf(new Set(paid), rows);
   const mean = decimal(meanOf(paid.map(({ reward }) => reward)));
   return [
     {
-      text: `${paid.length} of ${plural(empty.length, 'rollout')} whose last answer is empty are paid: mean reward ${mean}`,
-      where: 'answer="" and reward>0',
+      text: `${paid.length} of ${plural(task.rows.filter(isEmpty).length, 'rollout')}${task.of} whose last answer is empty are paid: mean reward ${mean}`,
+      where: task.where({ field: 'answer', value: '' }, { field: 'reward', sign: '>', value: 0 }),
+      by: 'task',
     },
   ];
 }
 
 /** One answer to many questions that pays more than others is a hack, or a task with few answers. */
 function samePaidAnswers({ rows, of, where }: Task): Oddity[] {
-  const answers = grouped(rows, ({ facts }) => (facts === null ? [] : [facts.answer]));
+  const answers = grouped(rows, ({ facts }) => (facts?.answer == null ? [] : [facts.answer]));
   return [...answers].flatMap(([answer, same]) => {
     const questions = new Set(same.map(({ row }) => row)).size;
     if (answer === '' || questions < FEW / 2) return [];
@@ -74,6 +115,7 @@ function samePaidAnswers({ rows, of, where }: Task): Oddity[] {
       {
         text: `${plural(same.length, 'rollout')}${of} in ${questions} groups end with the same answer, ${JSON.stringify(answer)}: mean reward ${decimal(own.mean)}, elsewhere ${decimal(elsewhere.mean)}`,
         where: where({ field: 'answer', value: answer }),
+        by: 'last answer',
       },
     ];
   });
@@ -92,9 +134,10 @@ function otherReplicas(rows: readonly Row[]): Oddity[] {
   const isNamed = ({ facts }: Row): boolean =>
     anywhere.some(({ replica }) => facts?.replicas.includes(replica) === true);
   const others = rows.filter((row) => !isNamed(row));
-  const said = ({ replica, differ }: Difference, { of, where }: Omit<Task, 'rows'>): Oddity => ({
+  const said = ({ replica, differ }: Difference, { of, where }: Named): Oddity => ({
     text: `replica ${replica} differs${of === '' ? '' : ` in rollouts${of}`}: ${differ.join('; ')}`,
     where: where({ field: 'replica', value: replica }),
+    by: 'replica',
   });
   return [
     ...anywhere.map((one) => said(one, EVERYWHERE)),
@@ -173,6 +216,7 @@ function cutIn({ rows, of, where }: Task): Oddity[] {
     {
       text: `the longest observation of ${share} rollouts${of} has exactly ${plural(longest, 'character')}: a limit may cut them`,
       where: where({ field: 'observation', value: longest }),
+      by: 'task',
     },
   ];
 }
@@ -189,7 +233,8 @@ function constantParts({ rows, of, where }: Task): Oddity[] {
     return [
       {
         text: `part ${part} of the reward is ${decimal(value)} in all ${whole(rewarded.length)} rollouts${of}, so it teaches nothing`,
-        where: of === '' ? null : where(null),
+        where: of === '' ? null : where(),
+        by: 'task',
       },
     ];
   });
@@ -200,7 +245,11 @@ function manyTruncated(rows: readonly Row[]): Oddity[] {
   const cut = ended.filter((row) => row.ended === 'truncated').length;
   if (cut < FEW || cut < ended.length / 4) return [];
   return [
-    { text: `${percent(cut / ended.length)} of rollouts were truncated`, where: 'ended=truncated' },
+    {
+      text: `${percent(cut / ended.length)} of rollouts were truncated`,
+      where: 'ended=truncated',
+      by: 'task',
+    },
   ];
 }
 

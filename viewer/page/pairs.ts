@@ -24,6 +24,8 @@ export function pairsOf(as: readonly RolloutEntry[], bs: readonly RolloutEntry[]
   return [...pairs.values()];
 }
 
+export const isBoth = ({ a, b }: Pair): boolean => a !== null && b !== null;
+
 const placeOf = ({ row, repeat }: RolloutEntry): { row: number; repeat: number } => ({
   row,
   repeat,
@@ -47,7 +49,10 @@ export function tallyOf(pairs: readonly Pair[]): {
   up: number;
   down: number;
   same: number;
-  lonely: number;
+  /** On one side without a reward. */
+  unpaid: number;
+  /** In one run alone. */
+  alone: number;
   mean_change: number | null;
 } {
   const changes = pairs.flatMap(({ change }) => change ?? []);
@@ -55,7 +60,8 @@ export function tallyOf(pairs: readonly Pair[]): {
     up: changes.filter((change) => change > 0).length,
     down: changes.filter((change) => change < 0).length,
     same: changes.filter((change) => change === 0).length,
-    lonely: pairs.length - changes.length,
+    unpaid: pairs.filter(isBoth).length - changes.length,
+    alone: pairs.filter((pair) => !isBoth(pair)).length,
     mean_change: meanOf(changes),
   };
 }

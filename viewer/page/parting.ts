@@ -55,4 +55,6 @@ const sampledIn = ({ calls }: RolloutDocument): TurnIds[] =>
   calls.map(({ number, answer }) => ({ turn: number, of: 'answer', ids: answer.tokens.ids }));
 
 export const segmentsOf = (rollout: RolloutDocument): Placed[] =>
-  textsOf(rollout).filter(({ place }) => place !== 'fault');
+  textsOf(rollout).filter(
+    ({ place, text }) => place !== 'fault' && (text !== '' || place.startsWith('answer')),
+  );

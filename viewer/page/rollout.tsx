@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { RolloutDocument } from '../documents.js';
 import { hrefOf } from './address.js';
 import type { Colouring } from './cells.js';
-import { COLOURINGS } from './cells.js';
+import { COLOURINGS, namesIn } from './cells.js';
 import { Ending } from './ending.js';
 import type { At } from './forking.js';
 import { Forking } from './forking.js';
@@ -193,6 +193,14 @@ function Conversation({
   look: (to: At) => void;
 }): JSX.Element {
   const depths = useMemo(() => depthsOf(rollout.calls), [rollout]);
+  const names = useMemo(
+    () =>
+      namesIn(
+        rollout.calls.map(({ answer }) => answer.tokens),
+        colouring,
+      ),
+    [rollout, colouring],
+  );
   // The same elements while only the token that is looked at changes, which a turn keeps itself.
   return useMemo(
     () => (
@@ -206,7 +214,7 @@ function Conversation({
         {rollout.calls.map((call, index) => (
           <Turn
             key={call.number}
-            {...{ call, isRaw, colouring, depth: depths[index] ?? 0 }}
+            {...{ call, isRaw, colouring, names, depth: depths[index] ?? 0 }}
             token={at.turn === call.number ? at.token : null}
             onToken={(token) => {
               look({ turn: call.number, token });

@@ -72,12 +72,14 @@ export const partsOf = (rows: readonly Row[]): string[] =>
 export const filterOf = (where: string, parts: readonly string[]): ((row: Row) => boolean) =>
   where.trim() === '' ? () => true : parseConditions(where, fieldsOf(parts));
 
+export interface Condition {
+  field: string;
+  sign?: string;
+  value: string | number;
+}
+
 /** One more condition; a value is quoted by what it does not hold. */
-export function withCondition(
-  where: string,
-  condition: { field: string; sign?: string; value: string | number },
-): string {
-  const { field, sign = '=', value } = condition;
+export function withCondition(where: string, { field, sign = '=', value }: Condition): string {
   const text = typeof value === 'number' ? String(value) : quotedBy(value);
   const added = `${field}${sign}${text}`;
   const has = where.split(/\s+and\s+/).includes(added);
@@ -100,7 +102,6 @@ const COLUMNS = {
   attempts: ({ attempts }) => attempts,
   faults: ({ faults }) => faults,
   answer: ({ facts }) => facts?.answer ?? null,
-  reason: ({ reason }) => reason,
 } as const satisfies Record<string, (row: Row) => number | string | null>;
 export type Column = keyof typeof COLUMNS;
 

@@ -3,7 +3,8 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { RolloutEntry, RolloutFacts, RunDocument } from '../documents.js';
 import { CompareWith } from './compare-with.js';
 import { FilterBox } from './filter.js';
-import { useLoaded } from './hooks.js';
+import { Forked } from './forked.js';
+import { useKept, useLoaded } from './hooks.js';
 import { RolloutList } from './list.js';
 import { Loading } from './loading.js';
 import type { Row } from './rows.js';
@@ -60,13 +61,28 @@ function Run({
       <FilterBox
         {...{ source, run: run.id, rows, chosen: chosen.rows, options, problem: chosen.problem }}
       />
-      <Reading {...{ run, entries, facts }} />
-      <Overview {...{ run, rows: chosen.rows, all: rows, options }} />
-      <CompareRun source={source} run={run.id} />
-      <h2 id="rollouts">
-        {run.begun === 0 ? 'No rollout has begun' : plural(list.length, 'rollout')}
-      </h2>
-      {list.length > 0 && <RolloutList {...{ run: run.id, rows: list, options }} />}
+      {run.forked_from !== null && (
+        <p>
+          It is <Forked from={run.forked_from} />
+        </p>
+      )}
+      {facts.failed !== null && (
+        <p role="alert" class="alert">
+          Replicas, versions, tools and parts of the reward are not known: {facts.failed}
+        </p>
+      )}
+      <div class={chosen.problem === null ? '' : 'stale'} inert={chosen.problem !== null}>
+        <Overview
+          {...{ run, rows: chosen.rows, all: rows, options }}
+          reading={readingOf({ run, entries, facts })}
+        />
+        <CompareRun source={source} run={run.id} />
+        <h2 id="rollouts">
+          {run.begun === 0 ? 'No rollout has begun' : plural(list.length, 'rollout')}
+        </h2>
+        {list.length > 0 && <p class="quiet">3-0 is repeat 0 of the samples’ row 3.</p>}
+        {list.length > 0 && <RolloutList {...{ run: run.id, rows: list, options }} />}
+      </div>
     </>
   );
 }
@@ -78,30 +94,20 @@ function CompareRun({ source, run }: { source: Source; run: string }): JSX.Eleme
   return choices.length === 0 ? null : <CompareWith address={{ run }} choices={choices} />;
 }
 
-/** How far it is: what stands below speaks of so many rollouts. */
-function Reading({
-  run,
+/** How far it is: what the page says speaks of so many rollouts. null: of all. */
+function readingOf({
+  run: { begun },
   entries,
   facts: { known, failed, isWhole },
 }: {
   run: RunDocument;
   entries: readonly RolloutEntry[];
   facts: Facts;
-}): JSX.Element | null {
-  if (failed !== null)
-    return (
-      <p role="alert" class="alert">
-        Replicas, versions, tools and parts of the reward are not known: {failed}
-      </p>
-    );
-  if (entries.length >= run.begun && isWhole) return null;
-  const [what, count] =
-    entries.length < run.begun ? ['', entries.length] : [' for replicas, tools, …', known.length];
-  return (
-    <p class="wait" role="status">
-      Reading the rollouts{what}: {whole(count)} of {whole(run.begun)}
-    </p>
-  );
+}): string | null {
+  const isListed = entries.length >= begun;
+  if (failed !== null || (isListed && isWhole)) return null;
+  const [count, done] = isListed ? [known.length, 'read'] : [entries.length, 'listed'];
+  return `${whole(count)} of ${plural(begun, 'rollout')} ${done}`;
 }
 
 function useFollowed(
@@ -109,7 +115,7 @@ function useFollowed(
   loaded: RunDocument,
 ): { run: RunDocument; entries: readonly RolloutEntry[] } {
   const [run, setRun] = useState(loaded);
-  const [entries, setEntries] = useState<readonly RolloutEntry[]>([]);
+  const [entries, setEntries] = useKept<readonly RolloutEntry[]>(`entries ${loaded.id}`, []);
   useEffect(
     () =>
       source.follow(loaded.id, {
@@ -129,12 +135,14 @@ interface Facts {
   failed: string | null;
 }
 
+const NOTHING_READ: Facts = { known: [], isWhole: false, failed: null };
+
 /** Of a run that goes on they are read again each time that a fifth more has ended. */
 function useFacts(
   source: Source,
   { run: { id, begun }, entries }: { run: RunDocument; entries: readonly RolloutEntry[] },
 ): Facts {
-  const [facts, set] = useState<Facts>({ known: [], isWhole: false, failed: null });
+  const [facts, set] = useKept<Facts>(`facts ${id}`, NOTHING_READ);
   const ended = entries.filter((entry) => entry.ended !== null).length;
   const growth = entries.length < begun ? null : Math.round(Math.log2(1 + ended) * 4);
   useEffect(() => {
@@ -147,7 +155,7 @@ function useFacts(
         const some = known;
         set((before) => (before.isWhole ? before : { ...before, known: some }));
       }
-      if (isWanted) set({ known, isWhole: true, failed: null });
+      if (isWanted) set(() => ({ known, isWhole: true, failed: null }));
     };
     read().catch((error: unknown) => {
       const failed = error instanceof Error ? error.message : String(error);
@@ -160,7 +168,7 @@ function useFacts(
   return facts;
 }
 
-/** A condition that is wrong hides nothing, and says why. */
+/** A condition that is wrong chooses nothing: what was there stays below it, grey. */
 function chosenOf(
   rows: Row[],
   { where, parts }: { where: string; parts: string[] },

@@ -1,11 +1,12 @@
 import type { JSX } from 'preact';
 import type { RunEntry } from '../documents.js';
 import { hrefOf } from './address.js';
+import { Forked } from './forked.js';
 import { useLoaded } from './hooks.js';
 import { Loading } from './loading.js';
 import type { Source } from './source.js';
 import { Shown } from './text.js';
-import { aligned, plural, time, whole } from './words.js';
+import { aligned, outcomes, plural, time } from './words.js';
 
 export function RunsView({ source }: { source: Source }): JSX.Element {
   const runs = useLoaded('runs', () => source.runs());
@@ -21,13 +22,8 @@ export function RunsView({ source }: { source: Source }): JSX.Element {
               <table class="list runs">
                 <thead>
                   <tr>
-                    {['Run', 'Kind', 'Began', 'State'].map((name) => (
-                      <th key={name} scope="col">
-                        {name}
-                      </th>
-                    ))}
-                    {['Rollouts', 'Mean reward'].map((name) => (
-                      <th key={name} scope="col" class="number">
+                    {['Run', 'Mean reward', 'Rollouts', 'State', 'Began'].map((name) => (
+                      <th key={name} scope="col" class={name === 'Mean reward' ? 'number' : ''}>
                         {name}
                       </th>
                     ))}
@@ -48,7 +44,12 @@ export function RunsView({ source }: { source: Source }): JSX.Element {
 }
 
 function Line({ run }: { run: RunEntry }): JSX.Element {
-  const { id, kind, created_at, is_closed, requested, completed, mean_reward, steps } = run;
+  const { id, kind, created_at, is_closed, requested, completed, mean_reward } = run;
+  const { steps, forked_from } = run;
+  const counts =
+    completed === null
+      ? {}
+      : { 'with a reward': completed, failed: Math.max(0, (requested ?? 0) - completed) };
   return (
     <tr>
       <th scope="row">
@@ -56,17 +57,18 @@ function Line({ run }: { run: RunEntry }): JSX.Element {
           <Shown text={id} />
         </a>
       </th>
-      <td>{kind}</td>
-      <td>{time(created_at)}</td>
-      <td>
-        {is_closed ? 'closed' : 'running'}
-        {steps !== null && `, ${plural(steps, 'step')} closed`}
-      </td>
-      <td class="number">
-        {whole(completed)}
-        {requested !== null && ` of ${whole(requested)}`}
-      </td>
       <td class="number">{aligned(mean_reward)}</td>
+      <td>{outcomes(counts, requested)}</td>
+      <td>
+        {kind}, {is_closed ? 'closed' : 'running'}
+        {steps !== null && `, ${plural(steps, 'step')} closed`}
+        {forked_from !== null && (
+          <>
+            , <Forked from={forked_from} />
+          </>
+        )}
+      </td>
+      <td>{time(created_at)}</td>
     </tr>
   );
 }

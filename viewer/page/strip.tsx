@@ -9,11 +9,11 @@ import {
   cellOf,
   columnsIn,
   fillOf,
+  namesIn,
   runAt,
   tokenAfter,
   tokenAt,
   tokenFacts,
-  versionsOf,
 } from './cells.js';
 import { useBox } from './hooks.js';
 import { Shown } from './text.js';
@@ -28,11 +28,14 @@ const SHOWN_ROWS = 8;
 export function TokenStrip({
   tokens,
   colouring,
+  names,
   at,
   onAt,
 }: {
   tokens: Tokens;
   colouring: Colouring;
+  /** Of the whole rollout, so that each has one colour in all its turns. */
+  names: readonly string[];
   at: number | null;
   onAt: (token: number) => void;
 }): JSX.Element {
@@ -46,8 +49,8 @@ export function TokenStrip({
   const rows = Math.ceil(count / columns);
   useEffect(() => {
     if (canvas.current !== null)
-      draw(canvas.current, { tokens, colouring, at: hovered ?? at, top, width, height });
-  }, [tokens, colouring, hovered, at, top, width, height, theme]);
+      draw(canvas.current, { tokens, colouring, names, at: hovered ?? at, top, width, height });
+  }, [tokens, colouring, names, hovered, at, top, width, height, theme]);
   const under = ({ offsetX, offsetY }: MouseEvent): number | null =>
     tokenAt({ x: offsetX, y: offsetY + top }, { columns, count });
   const shown = hovered ?? at;
@@ -102,6 +105,7 @@ export function TokenStrip({
 interface Drawing {
   tokens: Tokens;
   colouring: Colouring;
+  names: readonly string[];
   at: number | null;
   top: number;
   width: number;
@@ -109,7 +113,7 @@ interface Drawing {
 }
 
 function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
-  const { tokens, colouring, at, top, width, height } = drawing;
+  const { tokens, colouring, names, at, top, width, height } = drawing;
   const scale = devicePixelRatio;
   canvas.width = width * scale;
   canvas.height = height * scale;
@@ -129,7 +133,7 @@ function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   for (let token = first; token < Math.min(last, tokens.ids.length); token++) {
     const x = (token % columns) * CELL_WIDTH;
     const y = Math.floor(token / columns) * CELL_HEIGHT;
-    const { shade, fill } = cellOf(tokens, { token, colouring });
+    const { shade, fill } = cellOf(tokens, { token, colouring, names });
     pen.fillStyle = empty;
     pen.fillRect(x, y, CELL_WIDTH - 1, CELL_HEIGHT - 2);
     pen.fillStyle = colours[shade % colours.length] ?? ink;
@@ -201,11 +205,14 @@ function Readout({ tokens, token }: { tokens: Tokens; token: number }): JSX.Elem
 export function StripLegend({
   tokens,
   colouring,
+  names,
 }: {
   tokens: Tokens;
   colouring: Colouring;
+  names: readonly string[];
 }): JSX.Element {
-  const names: [string, number][] =
+  const here = namesIn([tokens], colouring);
+  const shades: [string, number][] =
     colouring === 'logprob'
       ? [
           ['likely', 0],
@@ -213,18 +220,13 @@ export function StripLegend({
         ]
       : colouring === 'trained'
         ? [
-            ['trains (full)', 0],
-            ['does not train', 1],
+            ['trained on (full)', 0],
+            ['not trained on', 1],
           ]
-        : colouring === 'version'
-          ? versionsOf(tokens).map((version, index) => [version, index])
-          : tokens.requests.map(({ start, end, replica }, index) => [
-              `${start + 1}–${end} ${replica}`,
-              index,
-            ]);
+        : here.map((name) => [name, names.indexOf(name)]);
   return (
     <ul class="legend">
-      {names.slice(0, 12).map(([name, shade]) => (
+      {shades.slice(0, 12).map(([name, shade]) => (
         <li key={name}>
           <span
             class={`swatch ${colouring === 'logprob' ? 'scale' : 'kind'}-${shade % 7}`}
@@ -233,7 +235,7 @@ export function StripLegend({
           <Shown text={name} />
         </li>
       ))}
-      {names.length > 12 && <li>and {names.length - 12} more</li>}
+      {shades.length > 12 && <li>and {shades.length - 12} more</li>}
       {tokens.requests.length > 1 && <li>a thick line is a seam</li>}
     </ul>
   );

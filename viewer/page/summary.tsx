@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import type { RolloutDocument } from '../documents.js';
 import { Fields } from './fields.js';
+import { Forked } from './forked.js';
 import { Ended } from './list.js';
 import { Shown } from './text.js';
 import { decimal, seconds, whole } from './words.js';
@@ -15,14 +16,16 @@ export function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element 
     ['ended', <Ended {...entry} />],
     [
       'reward',
-      decimal(entry.reward ?? entry.reward_so_far) + (entry.reward === null ? ' so far' : ''),
+      entry.reward === null && entry.ended === null
+        ? `${decimal(entry.reward_so_far)} so far`
+        : decimal(entry.reward),
     ],
     ['turns', whole(entry.turns)],
     ['tokens', whole(entry.tokens)],
     ['wall time', seconds(entry.wall_s)],
     ['mean logprob', decimal(facts.mean_logprob)],
-    ['replicas', <Shown text={facts.replicas.join(', ')} />],
-    ['versions', <Shown text={facts.versions.map((one) => one ?? 'none').join(', ')} />],
+    ['replicas', <Shown text={facts.replicas.join(', ') || '–'} />],
+    ['versions', <Shown text={facts.versions.map((one) => one ?? '–').join(', ') || '–'} />],
     ['model', <Shown text={model ?? '–'} />],
     ['task', <Shown text={entry.task_name ?? '–'} />],
   ];
@@ -44,7 +47,7 @@ export function Summary({ rollout }: { rollout: RolloutDocument }): JSX.Element 
       )}
       {forked_from !== null && (
         <p>
-          Forked from <Shown text={forked_from.rollout_id} /> at <Shown text={forked_from.at} />
+          It is <Forked from={forked_from} />
         </p>
       )}
       <Fields

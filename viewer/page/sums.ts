@@ -46,6 +46,19 @@ export const sumOf = (name: string, rows: readonly Row[]): Sum => ({
   ),
 });
 
+/** A reward is that of a valid end. */
+export function fatesOf(rows: readonly Row[]): Record<string, number> {
+  const of = (fate: Fate): number => rows.filter((row) => fateOf(row) === fate).length;
+  return { 'with a reward': of('valid'), failed: of('failed'), unfinished: of('unfinished') };
+}
+
+/** What became of a rollout that began. */
+export const FATES = ['valid', 'failed', 'unfinished'] as const;
+export type Fate = (typeof FATES)[number];
+
+export const fateOf = ({ is_valid, ended }: Row): Fate =>
+  is_valid ? 'valid' : ended === null ? 'unfinished' : 'failed';
+
 const shareOf = (rows: readonly Row[], holds: (row: Row) => boolean): number | null => {
   const ended = rows.filter((row) => row.ended !== null);
   return ended.length === 0 ? null : ended.filter(holds).length / ended.length;

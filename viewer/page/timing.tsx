@@ -20,11 +20,10 @@ const TICKS = 4;
 
 /** What took the time: a lane for each turn, and one for what went wrong. */
 export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
-  const { lanes, seconds: total } = lanesOf(rollout);
+  const { zero, lanes, seconds: total } = lanesOf(rollout);
   const box = useRef<HTMLDivElement>(null);
   const width = Math.min(MOST, Math.max(LEAST, useBox(box).width));
   const x = (at: number): number => LABEL + (at / Math.max(total, 1e-9)) * (width - LABEL - 12);
-  const zero = rollout.entry.started_at ?? 0;
   const foot = HEAD + lanes.length * LANE;
   const name = rollout.calls.some(({ life }) => life !== null) ? 'call' : 'turn';
   return (
@@ -93,7 +92,7 @@ export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
             {SIGNS[kind]} {MEANINGS[kind]}
           </li>
         ))}
-        <li>{seconds(total)} in all</li>
+        <li>{seconds(total)} from the first attempt on</li>
       </ul>
       <Happenings happenings={rollout.happenings} zero={zero} />
     </section>
@@ -142,8 +141,7 @@ function Happenings({
       {happenings.map((one, index) => (
         <li key={index} class={one.kind}>
           <span aria-hidden="true">{SIGNS[one.kind]}</span>{' '}
-          <span class="quiet">after {seconds(Math.max(0, one.at - zero))}</span>{' '}
-          <Shown text={wordsOf(one)} />
+          <span class="quiet">after {seconds(one.at - zero)}</span> <Shown text={wordsOf(one)} />
         </li>
       ))}
     </ol>
@@ -153,7 +151,7 @@ function Happenings({
 function wordsOf(one: Happening): string {
   switch (one.kind) {
     case 'attempt':
-      return `attempt ${one.attempt} of ${one.activity}${one.why === null ? '' : `: ${one.why}`}`;
+      return `attempt ${one.attempt}, in activity ${one.activity}${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
       // Most messages begin with it.
       return `${one.type} in turn ${one.turn}${one.replica === null || one.message.startsWith(one.replica) ? '' : ` on ${one.replica}`}: ${one.message}`;

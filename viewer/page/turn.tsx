@@ -15,6 +15,8 @@ export interface TurnProps {
   depth: number;
   isRaw: boolean;
   colouring: Colouring;
+  /** Of all turns, where they are coloured by name. */
+  names: readonly string[];
   /** A token that the address names. */
   token: number | null;
   onToken: (token: number) => void;
@@ -22,7 +24,7 @@ export interface TurnProps {
 
 /** A call: what was asked, what was sampled, and what the environment answered. */
 export function Turn(props: TurnProps): JSX.Element {
-  const { call, depth, isRaw, colouring, onToken } = props;
+  const { call, depth, isRaw, colouring, names, onToken } = props;
   const { number, news, answer, observation } = call;
   const [token, setToken] = useState(props.token);
   const { tokens } = answer;
@@ -56,13 +58,14 @@ export function Turn(props: TurnProps): JSX.Element {
             <TokenStrip
               tokens={tokens}
               colouring={colouring}
+              names={names}
               at={token}
               onAt={(at) => {
                 setToken(at);
                 onToken(at);
               }}
             />
-            <StripLegend tokens={tokens} colouring={colouring} />
+            <StripLegend {...{ tokens, colouring, names }} />
           </>
         )}
       </article>
@@ -127,7 +130,7 @@ function AnswerFacts({ answer }: { answer: Answer }): JSX.Element {
     inherited > 0 && `${plural(inherited, 'token')} of an earlier attempt`,
     seams > 0 && `‖ ${plural(seams, 'seam')}`,
     malformed > 0 && `✕ ${plural(malformed, 'malformed tool call')}`,
-    untrained !== null && `does not train: ${untrained}`,
+    untrained !== null && `not trained on: ${untrained}`,
   ].filter((flag) => flag !== false);
   return (
     <>

@@ -32,6 +32,7 @@ export const percent = (share: number | null): string =>
 
 export function seconds(value: number | null): string {
   if (value === null) return NONE;
+  if (value > 0 && value < 0.0005) return '<1 ms';
   if (value > 0 && value < 1) return `${Math.round(value * 1000)} ms`;
   if (value < 100) return `${precise.format(Math.round(value * 10) / 10)} s`;
   if (value < 3600) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
@@ -45,6 +46,15 @@ export const time = (at: number | null): string =>
         .toISOString()
         .replace('T', ' ')
         .replace(/\.\d+Z$/, ' UTC');
+
+/** What has become of how many: `10 with a reward, 6 failed, of 16`. */
+export const outcomes = (counts: Record<string, number>, of: number | null): string =>
+  [
+    ...Object.entries(counts).flatMap(([what, count]) =>
+      count === 0 ? [] : [`${whole(count)} ${what}`],
+    ),
+    ...(of === null ? [] : [`of ${whole(of)}`]),
+  ].join(', ') || NONE;
 
 export const plural = (count: number, one: string): string =>
   `${whole(count)} ${one}${count === 1 ? '' : 's'}`;

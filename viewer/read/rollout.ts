@@ -10,7 +10,7 @@ import { unshelved } from '../../src/trajectories/shelf.js';
 import type { LogMessage } from '../../src/model/results/row-parts.js';
 import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
-import type { RolloutDocument, RolloutEntry } from '../documents.js';
+import type { ForkedFrom, RolloutDocument, RolloutEntry } from '../documents.js';
 import { callParts, observationOf } from './calls.js';
 import { factsOf } from './facts.js';
 import { messageOf } from './messages.js';
@@ -33,7 +33,6 @@ export async function readDocument(
   });
   const { trajectory, entry, happenings } = rollout;
   const { settings_in_force, lives, refused } = trajectory;
-  const fork = trajectory.start?.fork;
   const { model = null, ...settings } = settings_in_force ?? {};
   const observations = await shownIn(trajectory, { ref, store });
   const [verdict] = isProgram(trajectory) ? observations : [];
@@ -44,7 +43,7 @@ export async function readDocument(
     facts: factsOf(rollout),
     model,
     settings,
-    forked_from: fork === undefined ? null : { rollout_id: fork.rollout_id, at: fork.at },
+    forked_from: forkedFrom(trajectory.start?.fork),
     prompt: (await promptOf(trajectory, { ref, store })).map(messageOf),
     calls: callParts({ trajectory, observations, piecesOf: pieces.of }),
     verdict: verdict === undefined ? null : observationOf(verdict),
@@ -59,6 +58,9 @@ export async function readDocument(
     happenings,
   };
 }
+
+export const forkedFrom = (fork: ForkedFrom | undefined): ForkedFrom | null =>
+  fork === undefined ? null : { rollout_id: fork.rollout_id, at: fork.at };
 
 export const rolloutEntry = (entry: Entry): RolloutEntry => ({
   ...entry,

@@ -1,4 +1,5 @@
 import { resultOf } from '../../src/client/list/find-result.js';
+import { inOrder } from '../../src/client/show/entry.js';
 import type { ShowStore } from '../../src/client/show/read-batch.js';
 import {
   createBatchReader,
@@ -12,7 +13,7 @@ import type { StoredBatch, TrajectoryStore } from '../../src/trajectories/trajec
 import type { Hit, RolloutEntry, RolloutFacts, RunDocument, RunEntry } from '../documents.js';
 import { hitsIn } from '../hits.js';
 import { factsOf } from './facts.js';
-import { readDocument, rolloutEntry } from './rollout.js';
+import { forkedFrom, readDocument, rolloutEntry } from './rollout.js';
 import { createStepReader } from './steps.js';
 
 export type RunStore = ShowStore &
@@ -45,7 +46,10 @@ async function runEntry(
   }
   const requested = (await store.sampleCount(id)) * request.num_repeats;
   const result = await resultOf(store.outputs(id));
-  return { ...NOTHING, id, kind: 'batch', created_at, requested, ...(result && closed(result)) };
+  return {
+    ...{ ...NOTHING, id, kind: 'batch', created_at, requested },
+    ...{ forked_from: forkedFrom(request.fork), ...(result && closed(result)) },
+  };
 }
 
 const NOTHING = {
@@ -54,6 +58,7 @@ const NOTHING = {
   completed: null,
   mean_reward: null,
   steps: null,
+  forked_from: null,
 } as const;
 
 const closed = ({ counts, metrics }: BatchResult) => ({
@@ -78,7 +83,7 @@ export function createRunReader(store: RunStore, id: string): RunReader {
   const reader = createBatchReader(store, id);
   const steps = createStepReader(store, id);
   const places = async () =>
-    (await store.listJournals(id)).map((place) => ({ batch_id: id, ...place }));
+    (await store.listJournals(id)).toSorted(inOrder).map((place) => ({ batch_id: id, ...place }));
   const facts = rememberedBySize(store, async (ref) => factsOf(await readRollout(ref, store)));
   return {
     run: async () => {

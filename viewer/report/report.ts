@@ -160,6 +160,10 @@ const whatOf = ({ steps, row, repeat }: Omit<Target, 'id'>): string =>
     : `of steps ${steps.first} to ${steps.last}`;
 
 const entryOf = (run: RunDocument): RunEntry => {
-  const { id, kind, created_at, is_closed, requested, completed, mean_reward, steps } = run;
-  return { id, kind, created_at, is_closed, requested, completed, mean_reward, steps };
+  const { id, kind, created_at, is_closed, requested, completed, mean_reward } = run;
+  const { steps, forked_from } = run;
+  return {
+    ...{ id, kind, created_at, is_closed, requested, completed, mean_reward },
+    ...{ steps, forked_from },
+  };
 };

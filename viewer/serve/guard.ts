@@ -46,10 +46,15 @@ export function judge(
     return refused(405, 'expected GET or HEAD: nothing is changed here');
   if (!isOwn(headers) && !(url.pathname === '/' && opensPage(headers)))
     return refused(403, 'expected a request of its own page, got one of another site');
-  if (url.pathname === '/' && isSame(url.searchParams.get('token') ?? '', door.token))
-    return { kind: 'token' };
+  const token = url.pathname === '/' ? url.searchParams.get('token') : null;
+  if (isSame(token ?? '', door.token)) return { kind: 'token' };
   if (isSame(cookieIn(cookie, cookieName(door.port)), door.token)) return { kind: 'allowed' };
-  return refused(401, 'expected the address with its token');
+  return refused(
+    401,
+    token === null
+      ? 'This browser does not know the token of this server yet'
+      : 'The token in this address is not that of this server: it is cut short, or of another store, or the token was made anew',
+  );
 }
 
 type Headers = IncomingMessage['headers'];

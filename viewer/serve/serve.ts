@@ -83,7 +83,7 @@ async function handle(
 }
 
 const WHERE =
-  'The address with its token is printed by temporal-rollout serve, by npm start, and by temporal-rollout up --lines. Open it once; this browser then remembers it.';
+  'Whoever started the server has the whole address, with its token: temporal-rollout serve and npm start print it, and temporal-rollout up --lines prints it again. Open it once; this browser then remembers it for a month.';
 
 function refuse(
   to: Parameters<typeof answer>[0],
@@ -91,7 +91,12 @@ function refuse(
 ): void {
   const text = status === 401 ? `${why}. ${WHERE}` : why;
   const more = status === 405 ? { allow: 'GET, HEAD' } : {};
-  answer(to, { status, type: 'html', body: notice('Rollouts', text), more });
+  answer(to, {
+    status,
+    type: 'html',
+    body: notice(status === 401 ? 'The rollouts are behind a token' : 'Rollouts', text),
+    more,
+  });
 }
 
 /** What is no URL, or is escaped wrongly. */

@@ -45,9 +45,9 @@ const COMPARE: Record<string, (a: number, b: number) => boolean> = {
   '!=': (a, b) => a !== b,
 };
 
-/** Field, operator, value and what joins the next one. A joining word inside quotes joins nothing. */
+/** Field, operator, value and what joins the next one. Without quotes, a value has no joining word and no condition. */
 const CONDITION =
-  /^\s*([a-z_]+(?:\.[^\s<>=!]+)?)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|(.+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
+  /^\s*([a-z_]+(?:\.[^\s<>=!]+)?)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|((?:(?!\s[a-z_.]+\s*[<>=!]).)+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
 
 export const parseWhere = (text: string): Condition =>
   parseConditions(text, { what: '--where', numbers: NUMBERS, texts: TEXTS });
@@ -60,7 +60,7 @@ export function parseConditions<E>(text: string, fields: Fields<E>): (entry: E) 
     if (found === null)
       throw wrong(fields.what, {
         got: left.trim(),
-        expected: 'FIELD OPERATOR VALUE such as reward<0.5',
+        expected: 'FIELD OPERATOR VALUE, joined by and, such as reward<0.5 and turns>=3',
       });
     const [whole, field = '', sign = '', , quoted, bare = '', joint = ''] = found;
     const operator = sign === '==' ? '=' : sign;

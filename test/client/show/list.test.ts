@@ -113,9 +113,11 @@ describe('a list of rollouts', () => {
   test('refuses a condition that is none, and says what it expected', () => {
     assert.throws(
       () => parseWhere('reward'),
-      /expected FIELD OPERATOR VALUE such as reward<0.5, got "reward"/,
+      /expected FIELD OPERATOR VALUE, joined by and, such as reward<0.5 and turns>=3, got "reward"/,
     );
     assert.throws(() => parseWhere('rewrad<1'), /expected one of reward, length,.*got "rewrad<1"/);
+    for (const unjoined of ['reward<1 turns>=2', 'task=a turns >= 2'])
+      assert.throws(() => parseWhere(unjoined), /joined by and, .* got "/);
     assert.throws(() => parseWhere('turns<many'), /expected turns with a number/);
     assert.throws(() => parseWhere('task<a'), /expected task= or task!=/);
   });

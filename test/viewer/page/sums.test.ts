@@ -102,6 +102,48 @@ describe('what is worth a look', () => {
     assert.match(texts(rows), /of rollouts of retrieval has exactly 512 characters/);
   });
 
+  test('failures are named with their replica and their task, where they have one', () => {
+    const [at, other] = ['http://10.0.0.2:8000', 'http://10.0.0.3:8000'];
+    const of = rows.map((row): Row => {
+      const isFailed = row.task_name === 'maths' && row.repeat === 0;
+      const replica = row.row < 90 ? at : other;
+      const failure = { type: 'ProtocolError', message: `${replica}: no id`, turn: 0 };
+      return {
+        ...row,
+        failure: isFailed ? failure : null,
+        facts: row.facts && { ...row.facts, replicas: [replica] },
+      };
+    });
+    const [first] = odditiesOf(of);
+    assert.deepEqual(first, {
+      text: '43 of 344 rollouts of maths failed: ProtocolError, 30 of them at http://10.0.0.2:8000',
+      where: 'task=maths and failure=ProtocolError',
+      by: 'replica',
+    });
+    assert.equal(of.filter(filterOf(first.where, [])).length, 43);
+    const elsewhere = of.map((row) => ({
+      ...row,
+      failure: row.failure && { ...row.failure, message: 'no id' },
+    }));
+    assert.match(odditiesOf(elsewhere)[0]?.text ?? '', /^43 of .* failed: ProtocolError$/);
+  });
+
+  test('paid empty answers of one task alone are named with it, and no answer is no empty one', () => {
+    const of = rows.map((row): Row => {
+      const isMaths = row.task_name === 'maths';
+      const isMine = isMaths && row.repeat === 0;
+      const answer = isMine ? '' : isMaths ? 'x' : null;
+      return { ...row, reward: isMine ? 1 : 0, facts: row.facts && { ...row.facts, answer } };
+    });
+    const said = odditiesOf(of).find(({ text }) => text.includes('empty'));
+    assert.deepEqual(said, {
+      text: '43 of 43 rollouts of maths whose last answer is empty are paid: mean reward 1',
+      where: 'task=maths and answer="" and reward>0',
+      by: 'task',
+    });
+    assert.equal(of.filter(filterOf(said.where, [])).length, 43);
+  });
+
   test('one answer to many questions that pays more than others is named, and one limit of all tasks once', () => {
     const of = rows.map((row): Row => {
       const isSame = chance(row.row, row.repeat, 51) < 0.2;
@@ -182,6 +224,7 @@ describe('what is worth a look', () => {
         ...row,
         ended: 'terminated',
         is_valid: true,
+        failure: null,
         reward: draw(31) < 0.5 ? 1 : 0,
         facts: row.facts && {
           ...row.facts,
@@ -203,11 +246,11 @@ describe('two runs beside each other', () => {
       .map((entry) => ({ ...entry, reward: entry.reward === null ? null : entry.reward + 1 }));
     const pairs = pairsOf(made.entries, other);
     assert.equal(pairs.length, made.entries.length);
-    const { up, down, same, lonely, mean_change } = tallyOf(pairs);
+    const { up, down, same, unpaid, alone, mean_change } = tallyOf(pairs);
     const failed = other.filter(({ reward }) => reward === null).length;
     assert.deepEqual(
-      { up, down, same, lonely },
-      { up: pairs.length - 1 - failed, down: 0, same: 0, lonely: 1 + failed },
+      { up, down, same, unpaid, alone },
+      { up: pairs.length - 1 - failed, down: 0, same: 0, unpaid: failed, alone: 1 },
     );
     assert.ok(mean_change !== null && Math.abs(mean_change - 1) < 1e-9);
     assert.equal(sortedPairs(pairs, '-change').at(-1)?.change, null);

@@ -5,14 +5,21 @@ import {
   CELL_HEIGHT,
   CELL_WIDTH,
   cellOf,
+  namesIn,
   runAt,
   segmentsOf,
   tokenAfter,
   tokenAt,
   tokenFacts,
 } from '../../../viewer/page/cells.js';
+import type { Colouring } from '../../../viewer/page/cells.js';
 import { depthsOf, lanesOf } from '../../../viewer/page/lanes.js';
-import { commonLength, partingOf, tokenParting } from '../../../viewer/page/parting.js';
+import {
+  commonLength,
+  partingOf,
+  segmentsOf as placedIn,
+  tokenParting,
+} from '../../../viewer/page/parting.js';
 import { hitsAmong } from '../../../viewer/page/rows.js';
 import { hitsIn } from '../../../viewer/hits.js';
 import type { Hit } from '../../../viewer/documents.js';
@@ -57,11 +64,12 @@ describe('the token strip', () => {
 
   test('a token says what sampled it, also without logprobs and versions', () => {
     const { tokens } = madeTokens(10, 1);
+    tokens.logprobs[9] = -0.03124;
     assert.deepEqual(Object.fromEntries(tokenFacts(tokens, 9)), {
       token: '10 of 10',
       id: String(tokens.ids[9]),
-      logprob: tokens.logprobs[9]?.toFixed(4),
-      probability: Math.exp(tokens.logprobs[9] ?? 0).toFixed(4),
+      logprob: '−0.03124',
+      probability: '0.9692',
       version: 'step-1',
       replica: 'http://10.0.0.2:8000',
       trains: 'no',
@@ -72,18 +80,41 @@ describe('the token strip', () => {
       'id',
       'trains',
     ]);
-    assert.deepEqual(cellOf(bare, { token: 0, colouring: 'logprob' }), { shade: 0, fill: 1 });
+    const cell = cellOf(bare, { token: 0, colouring: 'logprob', names: [] });
+    assert.deepEqual(cell, { shade: 0, fill: 1 });
   });
 
   test('less likely tokens have fuller cells', () => {
     const { tokens } = madeTokens(3, 1);
     tokens.logprobs = [0, -1, -50];
-    const fills = [0, 1, 2].map((token) => cellOf(tokens, { token, colouring: 'logprob' }).fill);
+    const at = { colouring: 'logprob', names: [] } as const;
+    const fills = [0, 1, 2].map((token) => cellOf(tokens, { token, ...at }).fill);
     assert.deepEqual(
       fills,
       [...fills].sort((a, b) => a - b),
     );
     assert.equal(fills[2], 1);
+  });
+
+  test('a replica, or a version, has one colour in all turns', () => {
+    const turn = (...replicas: string[]) => ({
+      ...madeTokens(10, 1).tokens,
+      requests: replicas.map((replica, start) => ({
+        start,
+        end: start + 1,
+        replica,
+        version: replica === 'b' ? '2' : null,
+      })),
+    });
+    const turns = [turn('a', 'b'), turn('b', 'c')];
+    const shades = (colouring: Colouring): number[] =>
+      turns.flatMap((tokens) =>
+        [0, 1].map(
+          (token) => cellOf(tokens, { token, colouring, names: namesIn(turns, colouring) }).shade,
+        ),
+      );
+    assert.deepEqual(shades('replica'), [0, 1, 1, 2]);
+    assert.deepEqual(shades('version'), [0, 1, 1, 0]);
   });
 
   test('an answer is cut where another request went on, and its pieces are the answer', () => {
@@ -122,6 +153,31 @@ describe('calls', () => {
       for (const [index, span] of spans.entries())
         assert.ok(span.from >= (spans[index - 1]?.to ?? 0) - 1e-6 && span.to <= seconds + 1e-6);
     }
+  });
+
+  test('the first attempt, which begins before its rollout, is where time begins', () => {
+    const rollout = madeRollout(made, { row: 1, repeat: 1 });
+    const { started_at, wall_s } = rollout.entry;
+    const [attempt] = rollout.happenings;
+    assert.ok(attempt && started_at !== null && wall_s !== null);
+    const early = { ...rollout, happenings: [{ ...attempt, at: started_at - 2 }] };
+    const { zero, lanes, seconds } = lanesOf(early);
+    assert.equal(zero, started_at - 2);
+    assert.ok(Math.abs((lanes[0]?.spans[0]?.from ?? 0) - 2.3) < 1e-6);
+    assert.ok(seconds >= wall_s + 2);
+  });
+
+  test('what says nothing is no text of a rollout, but an empty answer is one', () => {
+    const rollout = madeRollout(made, { row: 1, repeat: 1 });
+    const [call] = rollout.calls;
+    assert.ok(call?.observation);
+    const silent = {
+      ...call,
+      answer: { ...call.answer, text: '' },
+      observation: { ...call.observation, message: { ...call.observation.message!, parts: [] } },
+    };
+    const places = placedIn({ ...rollout, prompt: [], calls: [silent] }).map(({ place }) => place);
+    assert.deepEqual(places, ['answer 0']);
   });
 
   test('members have in common what all begin with, and part inside a text', () => {
