@@ -13,8 +13,8 @@ export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
-  // Of Kubernetes.
-  'terminationGracePeriodSeconds',
+  // Of Kubernetes, and of Temporal's CLI.
+  ...['terminationGracePeriodSeconds', 'ApproximateBacklogAge'],
   // Of trainers (docs/weights.md, docs/trainers.md).
   ...['max_completion_length', 'steps_per_generation', 'num_iterations', 'val_kwargs'],
   ...['BasePPOExp', 'get_generator', 'generate_rollout'],
