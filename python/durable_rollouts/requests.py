@@ -451,7 +451,7 @@ class PublishRequest(TypedDict):
 
 
 class BeginRequest(TypedDict):
-    """Engines for weights that a trainer sends itself; docs/weights.md explains each field.
+    """Engines for weights that a trainer sends itself; docs/transfers.md explains each field.
 
     version: number above all that an engine has served; None: the next one, which the answer names
     holder: trainer that sends the weights

@@ -654,7 +654,7 @@ class Policy:
             with client.policy().transfer(holder="math-3", groups=1) as engines:
                 trainer_engine(client=engines.client()).send_weights()
 
-        docs/weights.md has the rules.
+        docs/transfers.md has the rules.
         """
         return Transfer(self._aio.transfer(version, holder=holder, take_over=take_over, checkpoint=checkpoint, only=only, base=base, mode=mode, cache=cache, groups=groups, quorum=quorum, probe=probe, tolerance=tolerance, same=same, pause_limit=pause_limit, stall_limit=stall_limit, code=code, own_label=own_label))
 

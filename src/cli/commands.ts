@@ -183,7 +183,7 @@ The weights of a generation service (default "default"): the state of each repli
 the fields of the update as JSON, for example a probe; options override them. On a terminal publish shows each
 replica's progress. A trainer that names itself (--holder) holds the service: others are refused until release, or
 five minutes after its last sign of life. begin, alive, finish, abandon and attach are for a trainer that sends weights to
-the engines itself, sleep and wake for one that needs their memory (docs/weights.md); they print the answer as JSON. The
+the engines itself, sleep and wake for one that needs their memory (docs/transfers.md); they print the answer as JSON. The
 exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },

@@ -98,7 +98,7 @@ test(
 const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [
   { page: 'training-data.md', name: 'row', make: tableOf },
   { page: 'metrics.md', name: 'step-result', make: tableOf },
-  { page: 'weights.md', name: 'begin', make: settingsTable },
+  { page: 'transfers.md', name: 'begin', make: settingsTable },
   { page: 'configuration.md', name: 'temporal-yaml', make: configurationOf },
 ];
 for (const { page, name, make } of TABLES) {

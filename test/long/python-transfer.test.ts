@@ -55,7 +55,7 @@ describe('a trainer in Python that sends weights itself', { skip }, () => {
   });
 
   test('is as short as the page says', async () => {
-    const block = await exampleIn('docs/weights.md', 'transfer(holder="grpo"');
+    const block = await exampleIn('docs/transfers.md', 'transfer(holder="grpo"');
     const { replicas } = (await trainer('printed', block)) as { replicas: object };
     assert.deepEqual(Object.values(replicas), [{ state: 'current' }, { state: 'current' }]);
   });

@@ -47,7 +47,7 @@ MODULES: Dict[str, List[Whole]] = {
         Whole("rollout", "RolloutSettings", ROLLOUT, "sample"),
         Whole("stream-request", "StreamRequest", STREAM),
         Whole("publish", "PublishRequest", "New weights for all replicas of a generation service; docs/weights.md explains each field."),
-        Whole("begin", "BeginRequest", "Engines for weights that a trainer sends itself; docs/weights.md explains each field."),
+        Whole("begin", "BeginRequest", "Engines for weights that a trainer sends itself; docs/transfers.md explains each field."),
         *(Whole(f"policy-updates#{name}", f"{name.capitalize()}Request") for name in "sleep wake release join drain leave".split()),
     ],
     "rows": [Whole("row", "RowColumns", ROW)],

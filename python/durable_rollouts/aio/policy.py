@@ -153,7 +153,7 @@ class Policy:
             with client.policy().transfer(holder="math-3", groups=1) as engines:
                 trainer_engine(client=engines.client()).send_weights()
 
-        docs/weights.md has the rules.
+        docs/transfers.md has the rules.
         """
         return Transfer(self._service, {**given(locals()), "holder": own(holder)})
 
