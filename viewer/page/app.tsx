@@ -90,6 +90,8 @@ function Crumbs({ address }: { address: Address | null }): JSX.Element {
   const { run = null, row = null, repeat = null, options = {} } = address ?? {};
   const { where = '', sort = '' } = options;
   const kept = { where, sort };
+  const name = `rollout ${row ?? ''}-${repeat ?? ''}`;
+  const isBeside = options['with'] !== undefined;
   return (
     <ol class="crumbs">
       <li>
@@ -107,7 +109,12 @@ function Crumbs({ address }: { address: Address | null }): JSX.Element {
           <a href={hrefOf({ run, row, options: kept })}>group {row}</a>
         </li>
       )}
-      {repeat !== null && <li aria-current="page">rollout {`${row ?? ''}-${repeat}`}</li>}
+      {run !== null && repeat !== null && (
+        <li aria-current={isBeside ? undefined : 'page'}>
+          {isBeside ? <a href={hrefOf({ run, row, repeat, options: kept })}>{name}</a> : name}
+        </li>
+      )}
+      {isBeside && <li aria-current="page">compared</li>}
     </ol>
   );
 }

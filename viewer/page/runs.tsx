@@ -47,9 +47,9 @@ function Line({ run }: { run: RunEntry }): JSX.Element {
   const { id, kind, created_at, is_closed, requested, completed, mean_reward } = run;
   const { steps, forked_from } = run;
   const counts =
-    completed === null
-      ? {}
-      : { 'with a reward': completed, failed: Math.max(0, (requested ?? 0) - completed) };
+    completed === null || requested === null
+      ? { 'asked for': requested ?? 0 }
+      : { 'with a reward': completed, failed: requested - completed };
   return (
     <tr>
       <th scope="row">
@@ -58,7 +58,7 @@ function Line({ run }: { run: RunEntry }): JSX.Element {
         </a>
       </th>
       <td class="number">{aligned(mean_reward)}</td>
-      <td>{outcomes(counts, requested)}</td>
+      <td>{outcomes(counts, completed === null ? null : requested)}</td>
       <td>
         {kind}, {is_closed ? 'closed' : 'running'}
         {steps !== null && `, ${plural(steps, 'step')} closed`}

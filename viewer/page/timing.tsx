@@ -78,15 +78,11 @@ export function Timing({ rollout }: { rollout: RolloutDocument }): JSX.Element {
         </svg>
       </div>
       <ul class="legend">
-        <li>
-          <span class="swatch queue" /> waits in a queue (low)
-        </li>
-        <li>
-          <span class="swatch generate" /> generates (full)
-        </li>
-        <li>
-          <span class="swatch step" /> the environment steps (middle)
-        </li>
+        {[...new Set(lanes.flatMap(({ spans }) => spans.map(({ kind }) => kind)))].map((kind) => (
+          <li key={kind}>
+            <span class={`swatch ${kind}`} /> {DOINGS[kind]}
+          </li>
+        ))}
         {[...new Set(rollout.happenings.map(({ kind }) => kind))].map((kind) => (
           <li key={kind}>
             {SIGNS[kind]} {MEANINGS[kind]}
@@ -111,6 +107,12 @@ const BAR: Record<Span['kind'], { y: number; height: number }> = {
   queue: { y: 9, height: 4 },
   generate: { y: 2, height: 14 },
   step: { y: 5, height: 8 },
+};
+
+const DOINGS: Record<Span['kind'], string> = {
+  queue: 'waits in a queue (low)',
+  generate: 'generates (full)',
+  step: 'the environment steps (middle)',
 };
 
 const SIGNS: Record<Happening['kind'], string> = {
