@@ -5,6 +5,7 @@ import { go, useKeys, useLoaded } from './hooks.js';
 import { filterOf, joined, keyOf, needsFacts, partsOf, sorted } from './rows.js';
 import type { RolloutPlace, Source } from './source.js';
 import { rolloutIdOf } from './source.js';
+import { whole } from './words.js';
 
 /** The rollouts before and behind this one, in the list that led here. */
 export function Neighbours({
@@ -54,7 +55,7 @@ export function Neighbours({
       {before !== undefined && <a href={hrefTo(before)}>← {keyOf(before)}</a>}
       {index !== -1 && (
         <span class="quiet">
-          {index + 1} of {rows.length}
+          {whole(index + 1)} of {whole(rows.length)}
         </span>
       )}
       {after !== undefined && <a href={hrefTo(after)}>{keyOf(after)} →</a>}
