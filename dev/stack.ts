@@ -78,7 +78,7 @@ export interface Stack extends PlannedServer {
  */
 export const DEMO_SIMULATOR = [
   '--tokens-per-second',
-  '100',
+  '120',
   '--thinking-tokens',
   '[40,120]',
   '--skill',
