@@ -36,6 +36,8 @@ export interface RunEntry {
   /** Of a stream: the steps that were closed. */
   steps: number | null;
   forked_from: ForkedFrom | null;
+  /** Why nothing else is known of it. */
+  problem: string | null;
 }
 
 /** The rollout whose beginning a fork has, and where it goes on by itself: `turn:3`, `token:1250`. */

@@ -1,9 +1,10 @@
-import { resultOf } from '../client/list/find-result.js';
+import { orUnreadable, resultOf } from '../client/list/find-result.js';
 import { listTable, isOpen, merged, withProgress, withResult } from '../client/list/list-table.js';
 import type { Listed } from '../client/list/list-table.js';
 import { openRuns } from '../client/list/runs.js';
 import type { ServerAddress } from '../client/server.js';
 import { whyNot } from '../client/server.js';
+import { Fault } from '../model/faults.js';
 import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
@@ -80,8 +81,9 @@ async function withNumbers(listed: Listed, { store, progress }: Sources): Promis
   const now = progress.get(listed.id);
   if (now !== undefined) return withProgress(listed, now);
   if (store === null) return listed;
-  const request = await store.findRequest(listed.id);
-  if (request === null) return listed;
+  const request = await orUnreadable(store.findRequest(listed.id));
+  if (request instanceof Fault) say(request.message);
+  if (request === null || request instanceof Fault) return listed;
   if (request.stream !== undefined) {
     const last = await store.facts.last([listed.id, 'steps'], -1);
     return { ...listed, kind: 'stream', steps: last === null ? 0 : last.n + 1 };

@@ -9,13 +9,14 @@ import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
 
 export type WrittenRequest = BatchRequest | StreamRequest;
 
+/** Throws a `SyntaxError` for what this release cannot read. */
 export function parseRequest(text: string): WrittenRequest {
   const value = readJson(text, IN_PAYLOADS) as object;
   const schema = 'groups_per_step' in value ? StreamRequest : BatchRequest;
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const said = problemsOf(parsed.error, value).map(({ where, what }) => `${where}: ${what}`);
-  throw new Error(
+  throw new SyntaxError(
     `this release cannot read its request (${said.join('; ')}): start workers of the release that wrote it, or start the batch under another id`,
   );
 }

@@ -57,6 +57,7 @@ export function madeRun({
       kind: 'batch',
       created_at: BEGAN,
       is_closed: true,
+      problem: null,
       requested: places.length,
       completed: rewards.length,
       mean_reward: rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length,

@@ -1,6 +1,6 @@
 /** What a report and a server say of a stream, and of results in a bucket, whatever kind of store has them. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -11,6 +11,7 @@ import { noPostgres } from '../../lab/bed/postgres-server.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { StoredStep } from '../../src/model/stream/facts.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { allOf } from '../../src/platform/waits/several-at-once.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import type { RolloutEntry, RunDocument } from '../../viewer/documents.js';
@@ -137,6 +138,27 @@ describe('a stream', () => {
       );
     });
   });
+});
+
+describe('a batch', () => {
+  for (const [what, text, says] of [
+    [
+      'of another release',
+      '{"num_repeats": "many"}',
+      /batch spoilt: this release cannot read its request \(.*num_repeats/,
+    ],
+    ['that is no JSON', '{', /batch spoilt/],
+  ] as const)
+    test(`with a request ${what} stands in the list with the reason, beside the others`, async (t) => {
+      const root = await temporaryFolder(t);
+      const store = createFileStore({ root, formats: ['jsonl'], max_cached_bytes: 0 });
+      for (const batch_id of ['spoilt', 'whole'])
+        await store.createBatch({ batch_id, request: requestOf({}), samples: [sampleOf('go')] });
+      await writeFile(path.join(root, 'spoilt', 'batch.json'), text);
+      const found = new Map((await listRuns(store)).map((run) => [run.id, run]));
+      assert.match(found.get('spoilt')?.problem ?? '', says);
+      assert.deepEqual([found.get('whole')?.problem, found.get('whole')?.requested], [null, 1]);
+    });
 });
 
 describe('results in a bucket', { skip: noS3 !== false ? noS3 : noPostgres }, () => {

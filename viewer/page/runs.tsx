@@ -45,18 +45,32 @@ export function RunsView({ source }: { source: Source }): JSX.Element {
 
 function Line({ run }: { run: RunEntry }): JSX.Element {
   const { id, kind, created_at, is_closed, requested, completed, mean_reward } = run;
-  const { steps, forked_from } = run;
+  const { steps, forked_from, problem } = run;
   const counts =
     completed === null || requested === null
       ? { 'asked for': requested ?? 0 }
       : { 'with a reward': completed, failed: requested - completed };
+  const name = (
+    <th scope="row">
+      <a href={hrefOf({ run: id })}>
+        <Shown text={id} />
+      </a>
+    </th>
+  );
+  if (problem !== null)
+    return (
+      <tr>
+        {name}
+        <td class="number">–</td>
+        <td colSpan={2}>
+          <Shown text={problem} />
+        </td>
+        <td>{time(created_at)}</td>
+      </tr>
+    );
   return (
     <tr>
-      <th scope="row">
-        <a href={hrefOf({ run: id })}>
-          <Shown text={id} />
-        </a>
-      </th>
+      {name}
       <td class="number">{aligned(mean_reward)}</td>
       <td>{outcomes(counts, completed === null ? null : requested)}</td>
       <td>

@@ -1,4 +1,4 @@
-import { resultOf } from '../../src/client/list/find-result.js';
+import { orUnreadable, resultOf } from '../../src/client/list/find-result.js';
 import { inOrder } from '../../src/client/show/entry.js';
 import type { ShowStore } from '../../src/client/show/read-batch.js';
 import {
@@ -6,6 +6,7 @@ import {
   readRollout,
   rememberedBySize,
 } from '../../src/client/show/read-batch.js';
+import { Fault } from '../../src/model/faults.js';
 import type { BatchResult } from '../../src/model/results/result.js';
 import type { StoredRequest } from '../../src/model/stream/stream-request.js';
 import { allOf, severalAtOnce } from '../../src/platform/waits/several-at-once.js';
@@ -26,7 +27,8 @@ export type RunStore = ShowStore &
 export async function listRuns(store: RunStore): Promise<RunEntry[]> {
   const entries = await allOf(
     severalAtOnce(await store.listBatches(), async (batch) => {
-      const request = await store.findRequest(batch.batch_id);
+      const request = await orUnreadable(store.findRequest(batch.batch_id));
+      if (request instanceof Fault) return [unreadable(batch, request)];
       return request === null ? [] : [await runEntry(batch, { request, store })];
     }),
   );
@@ -39,7 +41,7 @@ async function runEntry(
   { batch_id: id, created_ms }: StoredBatch,
   { request, store }: { request: StoredRequest; store: RunStore },
 ): Promise<RunEntry> {
-  const created_at = created_ms === null ? null : created_ms / 1000;
+  const created_at = secondsOf(created_ms);
   if (request.stream !== undefined) {
     const last = await store.facts.last([id, 'steps'], -1);
     return { ...NOTHING, id, kind: 'stream', created_at, steps: (last?.n ?? -1) + 1 };
@@ -52,6 +54,12 @@ async function runEntry(
   };
 }
 
+const unreadable = ({ batch_id: id, created_ms }: StoredBatch, { message }: Fault): RunEntry => ({
+  ...{ ...NOTHING, id, kind: 'batch', created_at: secondsOf(created_ms), problem: message },
+});
+
+const secondsOf = (ms: number | null): number | null => (ms === null ? null : ms / 1000);
+
 const NOTHING = {
   is_closed: false,
   requested: null,
@@ -59,6 +67,7 @@ const NOTHING = {
   mean_reward: null,
   steps: null,
   forked_from: null,
+  problem: null,
 } as const;
 
 const closed = ({ counts, metrics }: BatchResult) => ({

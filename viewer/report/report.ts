@@ -161,9 +161,9 @@ const whatOf = ({ steps, row, repeat }: Omit<Target, 'id'>): string =>
 
 const entryOf = (run: RunDocument): RunEntry => {
   const { id, kind, created_at, is_closed, requested, completed, mean_reward } = run;
-  const { steps, forked_from } = run;
+  const { steps, forked_from, problem } = run;
   return {
     ...{ id, kind, created_at, is_closed, requested, completed, mean_reward },
-    ...{ steps, forked_from },
+    ...{ steps, forked_from, problem },
   };
 };
