@@ -31,6 +31,7 @@ const SHOWN: Shown[] = [
   { page: 'docs/deployment.md', has: 'matching.enableFairness', why: 'the Temporal server reads it; the dev server is given the same' },
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },
+  { page: 'docs/operations.md', has: 'delete from durable_rollouts.journal', why: 'PostgreSQL reads it' },
   { page: 'docs/scale.md', has: 'rollouts in flight', why: 'plan.test.ts compares it with what the command prints' },
   { page: 'docs/stream.md', has: 'range(trained, 500)', why: 'an excerpt of examples/trainer/stream.py, which test/long/trainer.test.ts plays' },
   { page: 'docs/trainers.md', has: 'trl import Publish', why: 'it needs TRL, a model and a data set; test/interop/trl.test.ts trains with its twin' },

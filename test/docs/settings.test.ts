@@ -45,10 +45,6 @@ const TABLES: Record<string, SettingsTable[]> = {
   'docs/weights.md': [
     { heading: 'Update publish', names: keysOf(Publish), needed: allKeysOf(Publish) },
   ],
-  'docs/deployment.md': [
-    { heading: 'Deployment', names: keysOf(Config) },
-    { heading: 'Worker', names: keysOf(Config.shape.worker) },
-  ],
   'gym/README.md': [
     { heading: "Gym: NeMo Gym's rollout collection", names: Object.keys(GYM_COMMANDS) },
   ],
@@ -67,7 +63,6 @@ describe('a table of settings has the defaults of its schema', () => {
     ['docs/batches.md', 'Request', BatchRequest],
     ['docs/stream.md', 'Request', StreamRequest],
     ['docs/weights.md', 'Update publish', Publish],
-    ['docs/deployment.md', 'Worker', Config.shape.worker.unwrap()],
   ] as const)
     test(`${file}, ${heading}`, () => {
       assert.deepEqual(asLines(defaultProblems(pageNamed(file), { heading, schema })), []);

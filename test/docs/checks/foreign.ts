@@ -15,6 +15,8 @@ export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   // Of Kubernetes, and of Temporal's CLI.
   ...['terminationGracePeriodSeconds', 'ApproximateBacklogAge'],
+  // Of PostgreSQL.
+  'pg_dump',
   // Of trainers (docs/weights.md, docs/trainers.md).
   ...['max_completion_length', 'steps_per_generation', 'num_iterations', 'val_kwargs'],
   ...['BasePPOExp', 'get_generator', 'generate_rollout'],
