@@ -163,7 +163,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 /** Base URLs of the engines that play; null: the simulator. */
 function engineOf({ own, engine, simulator }: StackOptions, given: Config): string | null {
   if (engine !== null || simulator !== null) return engine;
-  return namedEngines(given, { own })?.join(', ') ?? null;
+  const named = namedEngines(given, { own });
+  return named === null ? null : named.join(', ') || 'those that join';
 }
 
 async function startSimulatorAndWorker(
@@ -283,19 +284,22 @@ export function nodePart({
 }
 
 /** The engine of the project's own temporal.yaml: where `temporal-rollout simulator` serves unless told otherwise. */
-const OF_SIMULATOR = ['http://127.0.0.1:8000/v1'];
+const OF_SIMULATOR = { kind: 'vllm', base_urls: ['http://127.0.0.1:8000/v1'] };
 
 /**
- * The base URLs of the engines that a temporal.yaml names; null: none, so that the simulator plays. `own`: whether it is
- * the project's.
+ * The base URLs of the engines that a temporal.yaml names, beside those that may join; null: it has none, so that the
+ * simulator plays. `own`: whether it is the project's.
  */
 export function namedEngines(
   { generation }: Pick<Config, 'generation'>,
   { own }: { own: boolean },
 ): string[] | null {
-  if (own && isDeepStrictEqual(generation['default']?.base_urls, OF_SIMULATOR)) return null;
-  const urls = Object.values(generation).flatMap(({ base_urls }) => base_urls);
-  return urls.length === 0 ? null : urls;
+  const { kind, base_urls } = generation['default'] ?? {};
+  if (own && isDeepStrictEqual({ kind, base_urls }, OF_SIMULATOR)) return null;
+  const services = Object.values(generation);
+  const joins = services.some(({ allow }) => allow.length > 0);
+  const urls = services.flatMap(({ base_urls }) => base_urls);
+  return urls.length === 0 && !joins ? null : urls;
 }
 
 /** So long a start waits for the answers of engines. */

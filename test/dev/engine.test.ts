@@ -43,6 +43,20 @@ describe('the engines of a stack', () => {
       environments: {},
     });
     assert.deepEqual(namedEngines(edited, { own: true }), base_urls);
+    const other = Config.parse({
+      generation: { default: { ...own.generation['default'], kind: 'sglang' } },
+      environments: {},
+    });
+    assert.deepEqual(namedEngines(other, { own: true }), ['http://127.0.0.1:8000/v1']);
+  });
+
+  test('may all join later', () => {
+    const allow = [{ cidr: '10.0.0.0/8', ports: '8000' }];
+    const joining = Config.parse({
+      generation: { default: { kind: 'vllm', base_urls: [], allow } },
+      environments: {},
+    });
+    assert.deepEqual(namedEngines(joining, { own: false }), []);
   });
 
   test('of the examples are the simulator', async () => {
