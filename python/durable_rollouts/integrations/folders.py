@@ -50,7 +50,8 @@ def put_and_publish(
 ) -> PublishResult:
     """Weights that ``save`` puts into a folder of their own, which has its name once it is whole."""
     path, unfinished = folder / str(version), folder / f".{version}.{os.getpid()}"
-    for old in (path, unfinished):
+    # Also what a killed trainer of this folder has left.
+    for old in (path, *folder.glob(".[0-9]*.[0-9]*")):
         shutil.rmtree(old, ignore_errors=True)
     unfinished.mkdir(parents=True)
     save(unfinished)

@@ -1,6 +1,8 @@
 """Weights in folders: engines that are away are waited for, and the log says so without repeating itself."""
 
+import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
 from durable_rollouts import NotFound, PolicyUpdateFailed
@@ -42,6 +44,18 @@ class Publishing(unittest.TestCase):
     def test_at_last_it_raises_their_fault(self):
         with mock.patch.object(folders, "WAIT_S", 0), self.assertRaisesRegex(PolicyUpdateFailed, "a is away"):
             self.publish("a is away")
+
+    def test_what_a_killed_trainer_had_begun_to_write_goes_with_the_next_weights(self):
+        with tempfile.TemporaryDirectory() as root:
+            folder = Path(root)
+            for left in (".6.4711", ".7.4712", "6"):
+                (folder / left).mkdir()
+            policy = mock.Mock()
+            policy.publish.return_value = {"version": 7}
+            save = lambda path: (path / "model").touch()  # noqa: E731
+            folders.put_and_publish(policy, 7, save, folder=folder, options={})
+            self.assertEqual(sorted(one.name for one in folder.iterdir()), ["6", "7"])
+            self.assertTrue((folder / "7" / "model").exists())
 
 
 if __name__ == "__main__":
