@@ -1,7 +1,5 @@
 """A store's folder, read without a server."""
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -82,18 +80,19 @@ class Offline(unittest.TestCase):
         self.assertEqual((batch.rows(), batch.failures(), batch.result["counts"]), ([valid], [failed], {"requested": 2}))
         self.assertEqual([(group.row, group.rewards, len(group.failures)) for group in batch.groups()], [(0, [1.0], 1)])
 
-    def test_has_the_worst_of_yesterday_with_what_the_policy_said_as_the_readme_prints_them(self):
-        said = ("?", "left", "right", "")
-        log = [{"role": role, "content": text} for role, text in zip(("user", "assistant", "assistant", "environment"), said)]
-        self.put("step-17/rollouts.jsonl", lines({"rollout_id": "step-17/0-0", "total_reward": 0.0, "message_log": log}))
-        self.put("step-17/metrics.json", json.dumps({"counts": {"requested": 1}}))
+    def test_has_the_worst_rows_and_their_journals_as_the_readme_finds_them(self):
+        rows = [{"row": 0, "repeat": repeat, "total_reward": 1.0 - repeat} for repeat in (0, 1)]
+        self.put("step-17/rollouts.jsonl", lines(*rows))
+        self.put("step-17/metrics.json", json.dumps({"counts": {"requested": 2}}))
+        self.put("step-17/journals/0-1.jsonl", lines(CLAIM))
+        self.put("step-16/batch.json", json.dumps({"num_repeats": 1}))
         before = time.time() - 24 * 3600
-        os.utime(self.root / "step-17" / "batch.json", (before, before))
-        [code] = [code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL) if "yesterday" in code]
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code.replace(".rollouts/trajectories", str(self.root)), README.name, "exec"), {})
-        self.assertEqual(printed.getvalue(), "step-17/0-0 0.0 ['right']\n")
+        os.utime(self.root / "step-16" / "batch.json", (before, before))
+        [code] = [code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL) if "worst" in code]
+        found = {}
+        exec(compile(code.replace(".rollouts/trajectories", str(self.root)), README.name, "exec"), found)
+        self.assertEqual(found["worst"], rows[::-1])
+        self.assertEqual([line["kind"] for line in found["lines"]], ["claim"])
 
     def test_lines_that_were_cut_anywhere_are_a_fault_that_names_the_file_never_fewer_rows(self):
         rows = [{"row": at // 2, "repeat": at % 2, "total_reward": 1.0, "text": "é" * at} for at in range(8)]

@@ -47,7 +47,8 @@ const COMPARE: Record<string, (a: number, b: number) => boolean> = {
 
 /** Field, operator, value and what joins the next one. Without quotes, a value has no joining word and no condition. */
 const CONDITION =
-  /^\s*([a-z_]+(?:\.[^\s<>=!]+)?)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|((?:(?!\s[a-z_.]+\s*[<>=!]).)+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
+  /^\s*([a-z_]+(?:\.[^\s<>=!]+)?)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|(.+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
+const NEXT = /\s[a-z_.]+\s*[<>=!]/;
 
 export const parseWhere = (text: string): Condition =>
   parseConditions(text, { what: '--where', numbers: NUMBERS, texts: TEXTS });
@@ -57,7 +58,7 @@ export function parseConditions<E>(text: string, fields: Fields<E>): (entry: E) 
   const conditions: ((entry: E) => boolean)[] = [];
   for (let left: string | null = text; left !== null;) {
     const found = CONDITION.exec(left);
-    if (found === null)
+    if (found === null || NEXT.test(found[5] ?? ''))
       throw wrong(fields.what, {
         got: left.trim(),
         expected: 'FIELD OPERATOR VALUE, joined by and, such as reward<0.5 and turns>=3',
