@@ -239,6 +239,18 @@ describe('an error of SGLang', () => {
       ),
     ],
     [
+      'as an end that does not count its prompt',
+      'ProtocolError',
+      /prompt_tokens/,
+      1,
+      streaming(
+        eventStream([
+          first,
+          { ...second, meta_info: { ...second.meta_info, prompt_tokens: undefined } },
+        ]),
+      ),
+    ],
+    [
       'as a logprob of another id',
       'ProtocolError',
       /output_token_logprobs\.0: expected id \d+, got 7$/,

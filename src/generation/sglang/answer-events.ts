@@ -13,7 +13,7 @@ const Scored = z.tuple([z.unknown(), z.int()]).rest(z.unknown());
 const Event = z.object({
   output_ids: TokenIds,
   meta_info: z.object({
-    /** Absent: it was cut off while it waited, and its ids were sent before. */
+    /** Absent only where it was cut off while it waited: all its ids were sent before. */
     prompt_tokens: z.int().optional(),
     completion_tokens: z.int(),
     output_token_logprobs: listOf(Scored).nullish(),
@@ -50,11 +50,11 @@ export function createEventReader(
     const { output_ids, meta_info } = checked(Event, { value: event, site });
     const finish = finishIn(meta_info, request);
     const { completion_tokens, prompt_tokens, weight_versions } = meta_info;
-    if (prompt_tokens === undefined) {
+    if (prompt_tokens === undefined && finish.finish_reason === 'abort') {
       const counted = (at: number): number => Math.min(at, count);
-      const spans = weight_versions?.map(({ version, start, end }) => ({
-        ...{ version, start: counted(start), end: counted(end) },
-      }));
+      const spans = weight_versions?.map((span) => {
+        return { ...span, start: counted(span.start), end: counted(span.end) };
+      });
       const nothing = { token_logprobs: [], top_logprobs: [] };
       const choice = { index: 0, text: '', token_ids: [], logprobs: nothing, ...finish };
       return { choices: [{ ...choice, weight_versions: spans }] };
