@@ -5,7 +5,7 @@ import { connectBatchClient } from '../src/client/batch-client.js';
 import { onLoopback } from '../src/client/server.js';
 import { exists } from '../src/platform/files.js';
 import { INTERRUPTED, untilAborted } from '../src/platform/process/interrupts.js';
-import { PROJECT_ROOT } from '../src/platform/project-root.js';
+import { PROJECT_ROOT, packageVersion } from '../src/platform/project-root.js';
 import { allCompleted } from '../src/client/result-table.js';
 import type { Screen } from '../src/client/screen.js';
 import { watchBatch } from '../src/client/progress.js';
@@ -154,11 +154,6 @@ const whatItSays = (
   lines,
   ends_unused: program?.ends_unused ?? false,
 });
-
-async function packageVersion(): Promise<string> {
-  const text = await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
-}
 
 const batchOf = (root: string, example: UpOptions['example']): Played => ({
   file: example?.batch ?? path.join(root, EXAMPLE),

@@ -1,10 +1,8 @@
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import { describeError } from '../platform/errors.js';
 import { UsageError, asksForHelp } from '../platform/command.js';
 import { didYouMean } from '../platform/nearest.js';
 import { plain } from '../platform/plain.js';
-import { PROJECT_ROOT } from '../platform/project-root.js';
+import { packageVersion } from '../platform/project-root.js';
 import { COMMANDS } from './commands.js';
 
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
@@ -64,8 +62,7 @@ export async function runCommand([name = '', ...args]: string[]): Promise<number
     return name === '' ? 2 : 0;
   }
   if (name === '--version') {
-    const own = await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8');
-    console.log((JSON.parse(own) as { version: string }).version);
+    console.log(await packageVersion());
     return 0;
   }
   const command = COMMANDS[name];

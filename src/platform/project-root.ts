@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -10,4 +11,10 @@ function findRoot(folder: string): string {
   const parent = path.dirname(folder);
   if (parent === folder) throw new Error('no folder above this file has a package.json');
   return findRoot(parent);
+}
+
+/** Which release this is. */
+export async function packageVersion(): Promise<string> {
+  const text = await readFile(path.join(PROJECT_ROOT, 'package.json'), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
 }

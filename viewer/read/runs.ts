@@ -55,7 +55,11 @@ async function runEntry(
 }
 
 const unreadable = ({ batch_id: id, created_ms }: StoredBatch, { message }: Fault): RunEntry => ({
-  ...{ ...NOTHING, id, kind: 'batch', created_at: secondsOf(created_ms), problem: message },
+  ...NOTHING,
+  id,
+  kind: 'batch',
+  created_at: secondsOf(created_ms),
+  problem: message,
 });
 
 const secondsOf = (ms: number | null): number | null => (ms === null ? null : ms / 1000);

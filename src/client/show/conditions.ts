@@ -45,9 +45,10 @@ const COMPARE: Record<string, (a: number, b: number) => boolean> = {
   '!=': (a, b) => a !== b,
 };
 
-/** Field, operator, value and what joins the next one. Without quotes, a value has no joining word and no condition. */
+/** Field, operator, value and what joins the next one. A joining word inside quotes joins nothing. */
 const CONDITION =
   /^\s*([a-z_]+(?:\.[^\s<>=!]+)?)\s*(<=|>=|!=|==?|<|>)\s*(?:(["'])(.*?)\3|(.+?))(?:(\s+and\s+|\s*&&)|\s*$)/s;
+/** A condition inside a value without quotes, which nothing joins to the one before. */
 const NEXT = /\s[a-z_.]+\s*[<>=!]/;
 
 export const parseWhere = (text: string): Condition =>
