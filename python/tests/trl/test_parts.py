@@ -282,7 +282,8 @@ class Grpo(unittest.TestCase):
         service.record = Service(("r", 16, None), ("other", 18, 17), version=18).record
         publish.check([row(policy_versions=[{"start": 0, "end": 3, "version": "17"}])])
         publish.are_served = True
-        with mock.patch.object(rollouts, "_play", mock.AsyncMock(return_value=[row()])), self.assertRaisesRegex(ForeignWeights, "got 18, of 'other'"):
+        played = mock.patch("durable_rollouts.integrations.trl.rollouts.play", mock.AsyncMock(return_value=[row()]))
+        with played, self.assertRaisesRegex(ForeignWeights, "got 18, of 'other'"):
             rollouts(["a="], trainer())
 
     def test_a_service_that_another_run_holds_is_refused_before_the_first_step(self):
