@@ -49,6 +49,8 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
 export const FOREIGN_VARIABLES: ReadonlySet<string> = new Set([
   ...['VLLM_SERVER_DEV_MODE', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING'],
   'FAILED_PRECONDITION',
+  // Values of accelerate's options.
+  ...['SHARDED_STATE_DICT', 'TRANSFORMER_BASED_WRAP'],
   // Temporal's visibility queries have it.
   'STARTS_WITH',
   // Node.js reads it.
