@@ -51,7 +51,7 @@ class OfFunction:
         }
 
     def _turn(self, returned, state):
-        plain = to_json(returned, self.name)
+        plain = to_json(returned, self.name if isinstance(returned, dict) else f"{self.name}: reward")
         turn = dict.fromkeys(TURN) | {"observation": "", "terminated": True, "truncated": False, "metadata": state}
         if not isinstance(plain, dict) or "reward" not in plain:
             fields = [name for name in plain if name in NO_COMPONENTS] if isinstance(plain, dict) else []

@@ -49,6 +49,10 @@ export const withField = (
   { name, value }: { name: string; value: unknown },
 ): ForeignObject => new KeptJson(objectText(membersIn(object).set(name, writeJson(value))));
 
+/** The object with the fields of another, whose values win. */
+export const withFields = (object: ForeignObject, other: ForeignObject): ForeignObject =>
+  new KeptJson(objectText(new Map([...membersIn(object), ...membersIn(other)])));
+
 export function withoutField(object: ForeignObject, name: string): ForeignObject {
   const members = membersIn(object);
   return members.delete(name) ? new KeptJson(objectText(members)) : object;

@@ -38,6 +38,22 @@ describe('a step by itself', () => {
     );
   });
 
+  test('of a rollout that was played keeps its last state, and what begin returns anew is below it', async () => {
+    const environment = scriptedEnvironment([{ reward: 3 }, { reward: 3 }]);
+    environment.begin = () =>
+      Promise.resolve({ messages: [], metadata: { said: [], session: 'new' } });
+    const metadata = { said: ['a'] };
+    await stepAlone(environment, { log, metadata, has_begun: true, ...context });
+    await stepAlone(environment, { log, metadata, ...context });
+    assert.deepEqual(
+      environment.steps.map((step) => plainOf(step.metadata)),
+      [
+        { said: ['a'], session: 'new' },
+        { said: [], session: 'new' },
+      ],
+    );
+  });
+
   test('in any other is that environment’s', async () => {
     const environment = scriptedEnvironment([{ reward: 3 }]);
     const answer = await stepAlone(environment, { log, metadata: { a: 1 }, ...context });

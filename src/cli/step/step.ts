@@ -16,7 +16,7 @@ import { checkColumns } from '../../model/sample-columns.js';
 import { UsageError } from '../../platform/command.js';
 import { describeError, traceIn } from '../../platform/errors.js';
 import { linesOf } from '../../platform/lines.js';
-import type { ForeignObject } from '../../model/foreign-object.js';
+import { withFields, type ForeignObject } from '../../model/foreign-object.js';
 import { writeJson } from '../../platform/json/kept.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { INTERRUPTED, dieOfInterrupt } from '../../platform/process/interrupts.js';
@@ -249,6 +249,7 @@ async function answerLine(line: Line, run: LineRun): Promise<Printed> {
     const answer = await stepAlone(player.environment, {
       ...{ log, metadata, signal, idempotency_key: keyOf(run) },
       ...((is_standard ?? line.is_standard) && { prompt_length }),
+      has_begun: recorded !== null,
     });
     return { ...printed(answer), ...recorded };
   } catch (error) {
@@ -286,12 +287,14 @@ interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
   metadata: ForeignObject;
   /** Grades as under `standard`, what the policy said behind so many messages; absent: as NeMo RL does. */
   prompt_length?: number;
+  /** The state is a rollout's last one. What `begin` returns anew is below it. */
+  has_begun?: boolean;
 }
 
 /** One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended. */
 export async function stepAlone(
   environment: ExactEnvironment,
-  { log, metadata, prompt_length, ...context }: Alone,
+  { log, metadata, prompt_length, has_begun = false, ...context }: Alone,
 ): Promise<TurnAnswer<ForeignObject>> {
   const inStep = (begun: number): StepContext => ({
     ...context,
@@ -312,7 +315,10 @@ export async function stepAlone(
   try {
     const whole = [...prompt, ...begun.messages, ...log.slice(prompt.length)];
     const answer = await environment.step(
-      { message_log: whole, metadata: begun.metadata },
+      {
+        message_log: whole,
+        metadata: has_begun ? withFields(begun.metadata, metadata) : begun.metadata,
+      },
       inStep(begun.messages.length),
     );
     return { ...answer, metadata: answer.metadata ? withoutSession(answer.metadata) : null };
