@@ -52,7 +52,9 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         SAME_KEY,
         `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
       ],
-    'A run of NeMo Gym is lost and sent again, which costs no attempt.': [
+    'A run of NeMo Gym that a worker or a full disk cuts is sent again, which costs no attempt.': [
+      `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
+      `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
       `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
     ],
     'A program runs on at its service, and gets the answers that it missed.': [
@@ -62,12 +64,12 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A program that knows another address is ended and begins anew, which costs no attempt.': [
       `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
     ],
-    'A program that the worker started dies with it, its processes and folder too, and begins anew.':
+    'A program that the worker started dies with it, all processes and the folder too, and begins anew.':
       [
         'test/sandbox/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
         `${E2E}/agent-command.test.ts › die with their worker, and begin again without a cost`,
       ],
-    'The row differs in `attempts`, `segments`, `timing`, and what was sampled after the cut.': [
+    'The row differs in `attempts`, `segments`, `timing` and what is sampled anew.': [
       `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
     ],
     'Closing continues at its last heartbeat, and each row is written once.': [
@@ -76,16 +78,13 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
   },
   'A worker, by SIGTERM': {
-    'Streams are aborted, and all tokens that had arrived are journalled, so none is lost.': [
+    'Streams are aborted, and all tokens that had arrived are journalled.': [
       `${ACTIVITIES}/cancellation.test.ts › in the middle of a stream stops the engine and leaves its tokens in the journal`,
       `${LONG}/recovery-shutdown.test.ts › samples no token again: every request continues where the journal ends`,
       `${LONG}/recovery-shutdown.test.ts › completes with the rows of an undisturbed run`,
     ],
     'Attempts fail at once, and the process ends within 5 s.': [
       `${LONG}/recovery-shutdown.test.ts › is left without a wait for the ends of its turns`,
-    ],
-    'A run of NeMo Gym that is cut costs no attempt.': [
-      `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
     ],
   },
   'A worker that was frozen and wakes up': {
@@ -99,7 +98,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'It sends no run and no step of a session.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
     ],
-    'Its streams to programs end with an error that clients repeat, and calls go to the worker that plays on.':
+    'Its streams to programs end with an error, and clients ask again at the worker that plays on.':
       [
         'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
         'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
@@ -125,7 +124,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Boards and clients say that the server cannot be reached.': [
       'test/client/server.test.ts › says at once that the server cannot be reached',
     ],
-    'If its database is lost, the same start continues from the store, and valid rows stay.': [
+    'If its database is lost, the same start continues from the store.': [
       `${E2E}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
     ],
   },
@@ -145,9 +144,13 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
         `${LONG}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
       ],
-    'Tokens of a process with other weights behind the same URL are dropped.': [
-      `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
-    ],
+    'Tokens of another process, or other weights, behind a URL are dropped, and the turn continues elsewhere (`PolicyVersionMismatch`).':
+      [
+        `test/harness/policy-tests.ts › a process that replaces a replica serves only once it has the weights`,
+        `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
+        'test/workers/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once',
+        `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
+      ],
     "A program's call is tried until its time for calls has passed; then its life has no verdict, and another one follows.":
       [
         'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
@@ -156,12 +159,11 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       ],
   },
   "An environment's service, or an agent of NeMo Gym": {
-    'The generation stays, and the step is retried until `rollout_timeout`, with the journalled state.':
-      [
-        `${ACTIVITIES}/play-turns.test.ts › because its environment is away keeps the turns before, and the generation`,
-        `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
-        SAME_KEY,
-      ],
+    'The generation stays, and the step is retried until `rollout_timeout`.': [
+      `${ACTIVITIES}/play-turns.test.ts › because its environment is away keeps the turns before, and the generation`,
+      `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
+      SAME_KEY,
+    ],
     'A rollout whose session is lost starts over in another one, twice at most.': [
       `${ACTIVITIES}/session.test.ts › starts over in a new one, once the old one is ended`,
       LOST_SESSION,
@@ -229,9 +231,6 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'Batches ask Temporal what their quiet rollouts wait for.': [
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk although a rollout that has not begun only waits for a slot`,
       `${ACTIVITIES}/look-at-rollouts.test.ts › tells of a full disk on which the rows of a slice are closed`,
-    ],
-    'A run of NeMo Gym whose answer finds no room costs no attempt.': [
-      `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
     ],
     'Batches are closed, with the rows of all turns, once there is room.': [
       `${ACTIVITIES}/close-on-bad-disk.test.ts › on a disk that was full`,

@@ -163,7 +163,7 @@ export const FAILURES: Record<string, Tests> = {
   '`EnvironmentFailed`: it raises an exception (500)': [
     `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
   ],
-  "`EnvironmentRejected`, `StateLost`, `ReplayDiffers`, `PromptTooLong`: another 4xx or a malformed answer, an interpreter that cannot be rebuilt, a fork's environment that says something else than before, a prompt that leaves no room":
+  '`EnvironmentRejected`, `PromptTooLong`, or what is played again differs: `StateLost` of code, `ReplayDiffers` of a fork':
     [
       `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
       `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
@@ -177,7 +177,7 @@ export const FAILURES: Record<string, Tests> = {
   '`AgentFailed`: a program fails by itself': [
     `${LONG}/agent.test.ts › that fail begin again, as often as the request allows`,
   ],
-  '`AgentFailed`: an agent of NeMo Gym says that it, or its judge, failed': [
+  '`AgentFailed`: an agent of NeMo Gym, or its judge, says so': [
     `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that continues`,
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
@@ -187,26 +187,20 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKFLOWS}/rollout.test.ts › whose journal is lost again and again fails at the third loss`,
     `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
   ],
-  '`PolicyUpdateFailed`: weights cannot be loaded, or the probe differs': [
-    `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
-    `${ACTIVITIES}/bring-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
-    `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
-  ],
-  '`PolicyVersionMismatch`: another process, or other weights, behind a URL': [
-    `test/harness/policy-tests.ts › a process that replaces a replica serves only once it has the weights`,
-    `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
-    `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
-  ],
-  'a replica is away during an update': [
-    `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
-    `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
-  ],
+  'a replica misses an update: it is away, cannot load, or its probe differs (`PolicyUpdateFailed`)':
+    [
+      `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
+      `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
+      `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
+      `${ACTIVITIES}/bring-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
+      `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
+    ],
   '`InvalidBatchRequest`: request or sample is wrong': [
     `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} gets every problem in one final answer`,
     `${ACTIVITIES}/read-samples.test.ts › because of \${what} are refused by row`,
     `${WORKFLOWS}/batch.test.ts › that is refused at planning fails, and nothing is closed`,
   ],
-  'an input, update (`UpdateRefused`) or signal that cannot be decoded': [
+  'input, update (`UpdateRefused`) or signal that cannot be decoded': [
     `${WORKFLOWS}/signal-checks.test.ts › is a value that is passed on as it came, and that every check refuses: \${what}`,
     `${E2E}/bad-input.test.ts › is refused as the input of a workflow of any type where nobody can read it: \${what}`,
     `${E2E}/bad-input.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed`,
@@ -220,7 +214,7 @@ export const FAILURES: Record<string, Tests> = {
     `${STORE}/batch-files.test.ts › stays open through a power cut: the directory is synced behind the removal`,
     `${STORE}/outputs-crash.test.ts › because a power cut shortened \${kind}: the next one starts over`,
   ],
-  'workers of one task queue have different stores': [
+  'workers of a task queue have different stores': [
     `${LONG}/several-hosts.test.ts › with another store than a worker of its task queue ends, and check names that worker`,
     `${WORKERS}/one-store.test.ts › with another store are named, on whichever of its task queues they are`,
   ],
