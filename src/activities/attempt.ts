@@ -148,7 +148,6 @@ const detailsOf = ({ told, checkpoint, unserved, place }: State): HeartbeatDetai
   ...(place !== null && { at: place() }),
 });
 
-/** What an activity's body gets from the attempt that runs it. */
 function attemptOf(
   { context, workflow, before, state, reportWaiting }: RunningAttempt,
   { silent_ms, slots }: { silent_ms: number; slots: Slots },
@@ -159,7 +158,6 @@ function attemptOf(
   const began = performance.now();
   return {
     workflow_id: workflow.workflow_id,
-    /** The run of that workflow. */
     run_id: workflow.run_id,
     /** 1 for the first. */
     number: info.attempt,
@@ -194,7 +192,6 @@ function attemptOf(
     isAt: (place: () => Place): void => {
       state.place = place;
     },
-    /** Writes to the worker's log. */
     warn: (message: string): void => {
       context.log.warn(message);
     },

@@ -38,7 +38,6 @@ export interface Activities {
   /** Puts changed limits into the store, for attempts that play. Of one rollout: returns what is in force; else null. */
   setLimits: (order: SetLimits) => Promise<Limits | null>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
-  /** Closes the rows of one slice. */
   closeSlice: (input: CloseBatch & RowRange) => Promise<void>;
   /** How far a batch's rollouts are, from their journals. */
   lookAtRollouts: (input: LookAtRollouts) => Promise<RolloutsSeen>;
@@ -51,7 +50,6 @@ export interface BatchOptions {
   restart: true;
 }
 
-/** Where a worker reads samples. */
 export interface Inputs {
   inputs_dir: string;
   /** Process and host. */
@@ -68,7 +66,6 @@ export interface PlayedPlan {
   priority?: TaskPriority;
   /** The heartbeat timeout of activities that play, before there is a rollout's plan; absent: 10 s. */
   heartbeat_timeout_ms?: number;
-  /** From the request. */
   limits: Limits;
   /** It looks at its rollouts while they run, or while a trainer waits for them; absent: it counts those that have ended. */
   looks?: true;
@@ -120,7 +117,6 @@ export interface RolloutsSeen {
   ended?: Ended;
   /** What most of the waiting rollouts wait for; null: none waits. */
   waiting: Waiting | null;
-  /** Duration of the look. */
   took_ms: number;
 }
 
@@ -164,7 +160,6 @@ export interface AgentFacts {
   attempt: number;
 }
 
-/** What plays turns of an opened rollout. */
 export type TurnActivity = 'playTurns' | 'generateTurn' | 'stepEnvironment';
 
 interface TurnRef extends RolloutRef {

@@ -12,7 +12,6 @@ import type { AllActivities } from './contract/stream.js';
 import type { LimitsWatch } from './limits/limit-facts.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
-/** What messages name. */
 export interface KnownNames {
   services: readonly string[];
   environments: readonly string[];
@@ -35,9 +34,7 @@ export interface Dependencies {
   gateway: Gateway | null;
   /** The allowance for large answers of environments, until they are journalled. */
   answers: Allowance;
-  /** The allowance for the folds of turns in progress. */
   folds: Allowance;
-  /** Changed limits of the rollouts that this process plays. */
   limits: LimitsWatch;
   known: KnownNames;
   deployment: Deployment;
@@ -62,18 +59,15 @@ export interface WorkerDependencies extends Dependencies {
   attempt: RunAttempt;
 }
 
-/** What one attempt is given. */
 export interface Running extends Dependencies {
   attempt: Attempt;
 }
 
-/** What an attempt of an activity does. */
 export type Body<Name extends keyof AllActivities> = (
   input: Parameters<AllActivities[Name]>,
   running: Running,
 ) => ReturnType<AllActivities[Name]>;
 
-/** With a result, or with its failure. */
 export type WorkflowEnd = 'completed' | FailureFacts;
 
 /**
@@ -137,7 +131,6 @@ export interface Deployment {
   /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
-  /** The heartbeat timeout of activities that play. */
   heartbeat_timeout_ms: number;
   /** Nobody has set it, and deaths are seen without it: it may be longer where many rollouts play at once. */
   heartbeat_grows: boolean;

@@ -13,9 +13,6 @@ import type { Playing } from './playing.js';
 import { journalLost } from './playing.js';
 import { sampleOf } from './request-of.js';
 
-/** Pictures on their way between environment, store and engine. */
-
-/** The inline pictures of these messages by their names. */
 const picturesByName = (messages: readonly { content: Content }[]): Map<string, string> =>
   new Map(pictureUrls(messages).map((url) => [pictureName(url), url]));
 

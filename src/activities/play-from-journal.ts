@@ -16,7 +16,6 @@ import { withLease } from './lease.js';
 import { placeIn, progressOf } from './report.js';
 import { endSessionOf } from './turn/session.js';
 
-/** Minimum share for a journal's fold. */
 const LEAST_FOLD_BYTES = 16_384;
 
 /** How a rollout ends. `failure` belongs to an end that is not valid. */
@@ -113,7 +112,6 @@ function takingGrowthWhileOurs(
   };
 }
 
-/** An activity that continues an opened rollout. */
 export const playOpened =
   (
     activity: TurnActivity,

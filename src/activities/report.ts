@@ -55,7 +55,6 @@ export function factsOf(trajectory: Trajectory): RolloutFacts | null {
   return { ...facts, agent: { name, task_index, rollout_index, attempt } };
 }
 
-/** For a plan or an end. */
 export function unlistedOf({ unlisted }: Pick<Dependencies, 'unlisted'>): {
   unlisted?: readonly string[];
 } {
@@ -69,7 +68,6 @@ export const pageOf = (
   { deployment: { viewer_url } }: { deployment: Pick<Deployment, 'viewer_url'> },
 ): { page?: string } => (viewer_url === null ? {} : { page: `${viewer_url}/#/${id}` });
 
-/** The result of workflow `rollout`. */
 export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult {
   return {
     rollout_id: rolloutId(ref),

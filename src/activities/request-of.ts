@@ -15,7 +15,6 @@ export async function requestOf(
   throw new Fault({ type: 'StoreFault', message: `the store has no batch ${batchId}` });
 }
 
-/** A stream's own settings. */
 export function streamOf({ stream }: StoredRequest, stream_id: string): StreamSettings {
   if (stream !== undefined) return stream;
   throw new Fault({ type: 'StoreFault', message: `the store has a batch ${stream_id}, no stream` });

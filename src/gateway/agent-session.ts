@@ -23,7 +23,6 @@ export interface Gateway {
   close: () => Promise<void>;
 }
 
-/** One life of a rollout, answered by this process. */
 export interface AgentSession extends Pick<
   Standing,
   'overstays' | 'broken' | 'ourFault' | 'misfit'
@@ -81,7 +80,6 @@ export interface PlayedAgent {
 export interface Answerers {
   /** Says that this one does. Throws as `stillOurs`: who has lost the journal never stands after its successor. */
   take: (rollout_id: string, answerer: NewAnswerer) => Promise<void>;
-  /** The newest; null: none is known. */
   find: (rollout_id: string) => Promise<AnswererFact | null>;
   /** The rollout is over: its programs ask no more. */
   leave: (rollout_id: string, answerer: AnswererFact) => Promise<void>;

@@ -35,7 +35,6 @@ export function createLife(
   const made = {
     playing,
     times,
-    /** By its line. */
     life,
     writer,
     /** It is given what earlier ones asked. */

@@ -49,7 +49,6 @@ export function createStanding({ overstay_ms }: { overstay_ms: number }) {
     },
     /** What its program asked and never gets, such as an unknown route: begun again it asks the same. */
     misfit: () => misfit,
-    /** Nobody asks any more. */
     leave: (): void => {
       isOver = true;
       answered();

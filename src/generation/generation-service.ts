@@ -172,13 +172,11 @@ export interface GenerationService extends Renderer {
   close(): Promise<void>;
 }
 
-/** Why a field of `generation` is refused. */
 export interface Limit {
   field: string;
   what: string;
 }
 
-/** A conversation to render. */
 export type Chat = Parameters<Renderer['renderChat']>[0];
 
 /** Ids of rendered messages, and which of them stand for their pictures, in reading order. */
@@ -200,7 +198,6 @@ export interface PictureRoute {
   ): Promise<Rendering>;
 }
 
-/** A request that goes to one of a service's replicas. */
 export interface ReplicaRequest {
   /** The rollout id: requests of one rollout go to one replica while it is healthy and has room. */
   session_id: string;
@@ -232,7 +229,6 @@ export interface Sharer {
   share: number;
 }
 
-/** All that say nothing of themselves. */
 export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
 
 /** The replica's entry in the policy record when the request was sent. */
@@ -255,7 +251,6 @@ export interface Lease {
   /** null: nothing was published when the request was sent. */
   fence: Fence | null;
   policy: PolicyReading;
-  /** Seconds of waiting for a slot. */
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */
   pauseOver: (signal: AbortSignal) => Promise<void>;

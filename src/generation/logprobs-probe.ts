@@ -1,4 +1,5 @@
 import { Fault, isDenial } from '../model/faults.js';
+import { GenerationSettings } from '../model/generation-settings.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { GenerationRequest, GenerationService } from './generation-service.js';
 
@@ -64,25 +65,13 @@ export const probeRequest = (
   asked: Pick<GenerationRequest, 'model' | 'temperature'>,
 ): GenerationRequest => ({ ...PROBE, ...asked, request_id: `probe.${asked.temperature}` });
 
-const PROBE: Omit<GenerationRequest, 'model' | 'temperature' | 'request_id'> = {
+const PROBE = {
+  ...GenerationSettings.parse({ top_logprobs: TOP }),
   prompt_ids: PROMPT_IDS,
   max_tokens: 1,
-  top_p: 1,
-  top_k: -1,
-  min_p: 0,
-  repetition_penalty: 1,
-  presence_penalty: 0,
-  frequency_penalty: 0,
-  min_tokens: 0,
-  ignore_eos: false,
-  bad_words: [],
-  structured_outputs: null,
   // A seed of its own, so it takes no draw from requests without a seed.
   seed: 0,
-  stop_strings: [],
-  stop_token_ids: [],
   logprobs: true,
-  top_logprobs: TOP,
   session_id: 'probe',
 };
 

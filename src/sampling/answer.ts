@@ -104,6 +104,7 @@ async function requestFor(
   const pictures = (await call.pictures?.()) ?? [];
   const salt = lease.fence?.version ?? null;
   return {
+    ...generation,
     prompt_ids: call.prompt_ids,
     ...(pictures.length > 0 && { pictures }),
     model,
@@ -111,20 +112,9 @@ async function requestFor(
     max_tokens: room,
     min_tokens: Math.min(generation.min_tokens, Math.max(0, room)),
     temperature: generation.greedy ? 0 : generation.temperature,
-    top_p: generation.top_p,
-    top_k: generation.top_k,
-    min_p: generation.min_p,
-    repetition_penalty: generation.repetition_penalty,
-    presence_penalty: generation.presence_penalty,
-    frequency_penalty: generation.frequency_penalty,
-    ignore_eos: generation.ignore_eos,
-    bad_words: generation.bad_words,
-    structured_outputs: generation.structured_outputs,
     seed: call.seed(inherited),
     stop_strings: call.stops,
-    stop_token_ids: generation.stop_token_ids,
     logprobs: generation.include_logprobs,
-    top_logprobs: generation.top_logprobs,
     ...(call.shows_special_tokens && { shows_special_tokens: true }),
     request_id: call.request_id,
     ...(salt !== null && { cache_salt: String(salt) }),

@@ -21,7 +21,6 @@ export type Sampler = (
   request: GenerationRequest,
   context: {
     signal: AbortSignal;
-    /** Returns what is recorded of it. */
     onDelta: (delta: Delta) => Delta;
   },
 ) => Promise<GenerationEnd | Exit>;

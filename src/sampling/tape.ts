@@ -22,7 +22,6 @@ export type RequestFacts = Pick<Chunk, 'turn' | 'replica' | 'request_id' | 'logp
  */
 export type Drop = (from: number, why?: { unknown: true }) => Promise<void>;
 
-/** The only one that drops tokens. */
 export const dropper =
   (tape: Tape, { facts, said }: Pick<Call, 'said'> & { facts: RequestFacts }): Drop =>
   async (from, why) => {
@@ -51,7 +50,6 @@ export const dropper =
 
 const NOTHING = { token_ids: [], logprobs: [], text: '' };
 
-/** The request that sampled the token at this offset. */
 function writerOf(
   { segments }: Sampled,
   { at, facts }: { at: number; facts: RequestFacts },

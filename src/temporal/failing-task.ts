@@ -1,3 +1,4 @@
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import type { Begins, HasStatus } from './workflow-status.js';
 import { whyDelayed, whyPaused } from './workflow-status.js';
 
@@ -9,38 +10,16 @@ const LEAST_ATTEMPTS = 3;
 const LAST_EVENTS = 10;
 const MOST_OF_REASON = 300;
 
-/** The part of a description that says how often the task was tried. */
-export interface Described {
-  pendingWorkflowTask?: { attempt?: number | null; state?: unknown } | null;
-  workflowExecutionInfo?: { execution?: Execution | null } | null;
-}
-
-interface Execution {
-  workflowId?: string | null;
-  runId?: string | null;
-}
-
-interface Event {
-  workflowTaskFailedEventAttributes?: { failure?: { message?: string | null } | null } | null;
-  workflowTaskTimedOutEventAttributes?: object | null;
-  workflowTaskScheduledEventAttributes?: object | null;
-  workflowTaskStartedEventAttributes?: object | null;
-  workflowTaskCompletedEventAttributes?: object | null;
-  workflowExecutionStartedEventAttributes?: object | null;
-  workflowExecutionUnpausedEventAttributes?: object | null;
-}
-
-/** What is used of the SDK's client. */
-interface Asking {
-  workflowService: {
-    getWorkflowExecutionHistoryReverse(question: {
-      namespace: string;
-      execution: Execution;
-      maximumPageSize: number;
-    }): Promise<{ history?: { events?: readonly Event[] | null } | null }>;
-  };
-  options: { namespace: string };
-}
+/** What says how often the task was tried. */
+type Described = Pick<
+  WorkflowExecutionDescription['raw'],
+  'pendingWorkflowTask' | 'workflowExecutionInfo'
+>;
+type Asking = Pick<Client, 'workflowService' | 'options'>;
+type History = Awaited<
+  ReturnType<Client['workflowService']['getWorkflowExecutionHistoryReverse']>
+>['history'];
+type Events = NonNullable<NonNullable<History>['events']>;
 
 /** How often the workflow task has been tried; null: not so often that it fails. */
 export function failingTask({ pendingWorkflowTask }: Described): number | null {
@@ -80,7 +59,7 @@ const SCHEDULED = 1;
  * A pause takes back the workflow task that no worker had taken, and some servers schedule no other when it ends
  * (temporalio/temporal#10980). The newest event is the first.
  */
-function wasLost(events: readonly Event[]): boolean {
+function wasLost(events: Events): boolean {
   const unpaused = events.findIndex((event) => event.workflowExecutionUnpausedEventAttributes);
   const task = events.findIndex(
     (event) =>
@@ -90,7 +69,7 @@ function wasLost(events: readonly Event[]): boolean {
 }
 
 /** What has had no task yet cannot be reset. */
-function lostText(id: string, events: readonly Event[]): string {
+function lostText(id: string, events: Events): string {
   const isFirst =
     events.some((event) => event.workflowExecutionStartedEventAttributes) &&
     !events.some((event) => event.workflowTaskCompletedEventAttributes);
@@ -101,7 +80,7 @@ function lostText(id: string, events: readonly Event[]): string {
 }
 
 /** The newest event is the first. */
-function reasonIn(events: readonly Event[]): string {
+function reasonIn(events: Events): string {
   for (const {
     workflowTaskFailedEventAttributes: failed,
     workflowTaskTimedOutEventAttributes: late,

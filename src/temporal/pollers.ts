@@ -1,3 +1,4 @@
+import type { Connection } from '@temporalio/client';
 import type { StoreIds } from '../trajectories/trajectory-store.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 import { onTaskQueue } from './workflow-status.js';
@@ -25,44 +26,15 @@ export interface Sign {
   every: number;
 }
 
-type Time = { seconds?: unknown; nanos?: number | null } | null;
-
-/** The part of a poller that says when it last asked, and who it is. */
-interface Poller {
-  lastAccessTime?: Time;
-  identity?: string | null;
-}
-
-/** The part of a worker that says when it last reported, and who it is. */
-interface Reporter {
-  workerHeartbeat?: {
-    heartbeatTime?: Time;
-    workerIdentity?: string | null;
-  } | null;
-}
+type Server = Connection['workflowService'];
+/** What is used of the SDK's `workflowService`. */
+export type PollerServer = Pick<Server, 'describeTaskQueue' | 'listWorkers'>;
+type Poller = Awaited<ReturnType<Server['describeTaskQueue']>>['pollers'][number];
+type Reporter = Awaited<ReturnType<Server['listWorkers']>>['workersInfo'][number];
 
 interface Workers {
   pollers: readonly Poller[];
   reporters: readonly Reporter[];
-}
-
-/** What is used of the SDK's `workflowService`. */
-export interface PollerServer {
-  describeTaskQueue(question: {
-    namespace: string;
-    taskQueue: { name: string };
-    taskQueueType: (typeof TYPES)[TaskQueue['type']];
-    reportStats?: boolean;
-  }): Promise<{
-    pollers: readonly Poller[];
-    stats?: { approximateBacklogCount?: unknown } | null;
-  }>;
-  listWorkers(question: {
-    namespace: string;
-    query: string;
-    pageSize: number;
-    nextPageToken?: Uint8Array;
-  }): Promise<{ workersInfo: readonly Reporter[]; nextPageToken?: Uint8Array | null }>;
 }
 
 /** The last sign of life of a worker on this queue; null: none is known. */
@@ -119,7 +91,7 @@ export async function reportsOf(
   while (nextPageToken) {
     const query = also_ended ? anyOn(queues) : runningOn(queues);
     const question = { namespace, query, pageSize: 1000, nextPageToken };
-    const page = await server.listWorkers(question);
+    const page: Awaited<ReturnType<Server['listWorkers']>> = await server.listWorkers(question);
     for (const { workerHeartbeat } of page.workersInfo) {
       const { heartbeatTime, workerIdentity } = workerHeartbeat ?? {};
       const process = processOf(workerIdentity ?? '');
@@ -143,7 +115,6 @@ export async function backlogOf(server: Describing, queue: AskedQueue): Promise<
   return stats ? Number(stats.approximateBacklogCount ?? 0) : null;
 }
 
-/** A worker that may be alive. */
 export interface LivingWorker {
   identity: string;
   /** When its last sign came, in seconds since 1970; it grows only if it is alive. */
@@ -192,7 +163,7 @@ function lastOf({ pollers, reporters }: Workers, now: number): { at: number; eve
   return { at: Math.max(polled, ...reported), every };
 }
 
-const secondsOf = (time: Time | undefined): number => Number(time?.seconds ?? 0);
+const secondsOf = (time: Poller['lastAccessTime']): number => Number(time?.seconds ?? 0);
 
 /** Certain, whatever the server takes: a live worker may be silent for longer only where it does not report. */
 export const isAlive = (sign: Sign | null): boolean =>

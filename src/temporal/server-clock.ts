@@ -1,19 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Connection } from '@temporalio/client';
 import { hostMs } from '../platform/waits/common-clock.js';
-import { type Describing, described } from './pollers.js';
-
-/** What is used of a connection of the SDK. */
-interface Connection {
-  workflowService: Describing & {
-    pollWorkflowTaskQueue(question: {
-      namespace: string;
-      taskQueue: { name: string };
-      identity: string;
-    }): Promise<unknown>;
-  };
-  withAbortSignal<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T>;
-}
+import { described } from './pollers.js';
 
 const CLOCK = { name: 'rollouts-clock', type: 'workflow' } as const;
 const LOOKS = 20;
@@ -26,7 +15,7 @@ const BETWEEN_LOOKS_MS = 50;
  * all use the same.
  */
 export async function clockAhead(
-  connection: Connection,
+  connection: Pick<Connection, 'workflowService' | 'withAbortSignal'>,
   { namespace }: { namespace: string },
 ): Promise<number | null> {
   const { workflowService } = connection;

@@ -39,7 +39,6 @@ export function createPolicyParts(
 interface Place {
   url: string;
   control_url: string | null;
-  /** temporal.yaml names it. */
   given?: true;
 }
 

@@ -6,7 +6,6 @@ import type { Config } from './config.js';
 import type { Parts } from './parts.js';
 import { isAgent } from './queues.js';
 
-/** Whether programs ask here: where their rollouts are played, or to be led there. */
 const answersPrograms = ({
   worker,
   environments,

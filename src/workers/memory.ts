@@ -9,7 +9,6 @@ const MIB = KIB * KIB;
 /** Node, the SDK, the workflow bundle and compiled code, in a worker that has worked and holds nothing. */
 const PROCESS_BYTES = 256 * MIB;
 
-/** Percent of what is left beside that. */
 const SHARES = {
   workflows: 0.4,
   journals: 0.2,
@@ -43,7 +42,6 @@ const SHARE_OF_SAMPLES = 0.5;
 const FEWEST = { workflows: 16, activities: 8 } as const;
 /** Planning, starting and finishing are short, and steps wait for others, so more at once would gain nothing. */
 export const MOST_AT_ONCE = { steps: 256, others: 64 } as const;
-/** An eighth of the activities. */
 const SHARE_OF_OTHERS = 1 / 8;
 
 /**

@@ -138,7 +138,6 @@ async function startWorkers(parts: Parts, { config, log, signal }: Context) {
     createDependencies(config, { parts, temporal, gateway, unlisted, seen }),
   );
   const workers = await createWorkers({ config, connected, activities, ids, run });
-  /** What a worker looks after while it runs. */
   const keep = async () => [
     endDeaths,
     await keepAttributes(connection, { namespace, attributes, log }),

@@ -27,7 +27,6 @@ export async function knowAttributes(
   { namespace, upserts, log }: { namespace: string; upserts: boolean; log: Log },
 ) {
   let unlisted: readonly string[] = [];
-  /** Looks again, and adds what is missing. */
   const look = async (): Promise<void> => {
     const { added, roomless } = await addMissing({ operatorService }, namespace);
     if (added.length > 0) log.info({ added }, 'registered search attributes');

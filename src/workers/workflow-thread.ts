@@ -6,7 +6,6 @@
  */
 const LONGEST_TASK_S = 60;
 
-/** Settings of a worker that plays workflows. */
 export const workflowThread = { isolateExecutionTimeout: LONGEST_TASK_S * 1000 };
 
 /** What Node.js says last, or the SDK if it finds first that the cut task has never ended. */

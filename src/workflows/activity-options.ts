@@ -140,7 +140,6 @@ export function takeOrder(order: PolicyOrder, heartbeat_ms = 10_000): Promise<Or
   }).takeOrder(order);
 }
 
-/** A started update is always completed. */
 export const bringReplica = (input: BringReplica, heartbeat_ms: number): Promise<BroughtReplica> =>
   CancellationScope.nonCancellable(() => touching(heartbeat_ms, input.replica).bringReplica(input));
 
@@ -168,6 +167,5 @@ export function turnActivity(
   return proxyActivities<Activities>(options)[name];
 }
 
-/** `playTurns` plays on until its slice of time is used up. */
 const turnsOf = (name: TurnActivity, turn: number): string =>
   name === 'playTurns' ? `from turn ${turn}` : `turn ${turn}`;

@@ -30,7 +30,6 @@ import { handleTrainerUpdates } from './stream/trainer-updates.js';
 import { showStream } from './stream/stream-view.js';
 import { lookWhileStepsAreAwaited } from './views/looks.js';
 
-/** What a run of a stream passes to the next one. */
 interface Reached {
   plan: StreamPlan;
   limits: LimitsChange;

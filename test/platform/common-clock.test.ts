@@ -77,7 +77,7 @@ describe('the server’s clock', () => {
   test('is read from when the server noted a question for tasks, which does not stay open', async () => {
     for (const looks of [0, 2]) {
       const { state, ...server } = serverAfter(looks, HOUR);
-      const ahead = await clockAhead(server, { namespace: 'ns' });
+      const ahead = await clockAhead(server as never, { namespace: 'ns' });
       assert.ok(Math.abs((ahead ?? 0) - HOUR) < 1000, String(ahead));
       assert.equal(state.ended, 1);
     }
@@ -87,7 +87,7 @@ describe('the server’s clock', () => {
     const asked = new Set<string>();
     for (let time = 0; time < 144; time++) {
       const { state, ...server } = serverAfter(0, HOUR);
-      await clockAhead(server, { namespace: 'ns' });
+      await clockAhead(server as never, { namespace: 'ns' });
       asked.add(state.polled);
     }
     assert.equal(asked.size, 1);
@@ -95,7 +95,7 @@ describe('the server’s clock', () => {
 
   test('is not known where the server notes none', async () => {
     const { state, ...server } = serverAfter(Infinity, HOUR);
-    assert.equal(await clockAhead(server, { namespace: 'ns' }), null);
+    assert.equal(await clockAhead(server as never, { namespace: 'ns' }), null);
     assert.equal(state.ended, 1);
   });
 });

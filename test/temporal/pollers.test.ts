@@ -7,13 +7,14 @@ const PLACE = { pid: 12, host: 'host', store: null, results: null };
 const QUEUE = { namespace: 'ns', name: 'q' };
 
 /** A server on which workers of these identities poll. */
-const serverWith = (...identities: string[]) => ({
-  describeTaskQueue: (question: { namespace: string; taskQueue: { name: string } }) => {
-    const { namespace, taskQueue } = question;
-    assert.deepEqual({ namespace, name: taskQueue.name }, QUEUE);
-    return Promise.resolve({ pollers: identities.map((identity) => ({ identity })) });
-  },
-});
+const serverWith = (...identities: string[]) =>
+  ({
+    describeTaskQueue: (question: { namespace: string; taskQueue: { name: string } }) => {
+      const { namespace, taskQueue } = question;
+      assert.deepEqual({ namespace, name: taskQueue.name }, QUEUE);
+      return Promise.resolve({ pollers: identities.map((identity) => ({ identity })) });
+    },
+  }) as never;
 
 describe('generation services of the workers of a task queue', () => {
   test('are those in their identities, whatever their names', async () => {
@@ -74,7 +75,7 @@ describe('a worker of a task queue', () => {
           ),
         }),
     };
-    const found = await livingWorkers(server, { ...QUEUE, type: 'activity' });
+    const found = await livingWorkers(server as never, { ...QUEUE, type: 'activity' });
     return found.map(({ identity, seen }) => [identity, now_s - seen]);
   };
 

@@ -37,7 +37,7 @@ const found = async (
 ): Promise<string[]> => {
   const server = serverWith(queue, { store: null, results: null, ...ids });
   const both = { config, namespace: 'ns', own: { ...own, ...mine } };
-  return (await findOtherStores(server, both)).map(({ what }) => what);
+  return (await findOtherStores(server as never, both)).map(({ what }) => what);
 };
 
 describe('workers of one deployment', () => {
@@ -62,7 +62,7 @@ describe('workers of one deployment', () => {
         describeTaskQueue: () => Promise.resolve({ pollers: [{ identity, lastAccessTime }] }),
         listWorkers: () => Promise.resolve({ workersInfo: [] }),
       };
-      return (await findOtherStores(server, { config, namespace: 'ns', own })).length;
+      return (await findOtherStores(server as never, { config, namespace: 'ns', own })).length;
     };
     const ended = spawnSync('true').pid;
     assert.equal(await polled(ended, hostname()), 0);

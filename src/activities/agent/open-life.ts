@@ -88,7 +88,6 @@ interface OpenLife {
   found: ProgramState | null;
 }
 
-/** What a life is called at its service. */
 export const runOf = (ref: RolloutRef, life: number): string => `${rolloutId(ref)}.${life}`;
 
 /** The last life, if it can go on, or has ended unseen; else a new one, whose line is durable and still ours. */

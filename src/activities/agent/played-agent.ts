@@ -17,7 +17,6 @@ interface ProgramMeans {
   dependencies: Dependencies;
 }
 
-/** A rollout as the gateway answers its program's calls. */
 export function playedAgent(
   playing: Playing,
   { rules, settings, dependencies }: ProgramMeans,

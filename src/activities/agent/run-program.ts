@@ -23,7 +23,6 @@ import { agentFailed, livesLeft, openLifeOf, runOf, stopped, usedUp } from './op
 import { playedAgent } from './played-agent.js';
 import { untilItEnds } from './until-it-ends.js';
 
-/** The end of what a program printed, as rows and failures have it. */
 const MOST_TAIL = 2000;
 
 interface RunningProgram {
@@ -156,7 +155,6 @@ const unasked = (): AgentSession => ({
   end: () => Promise.resolve(),
 });
 
-/** The calls of the main sequence, in order. */
 async function conversationOf({ journal, detokenize }: PlayedAgent): Promise<PlayedCall[]> {
   const { calls } = journal.trajectory;
   const played: PlayedCall[] = [];

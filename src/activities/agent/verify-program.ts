@@ -31,7 +31,6 @@ export async function verdictOf(
     : await askedOf(playing, { verify, life, store });
 }
 
-/** The main sequence, as text. */
 async function askedOf(
   { ref, journal: { trajectory } }: Playing,
   { verify, life, store }: { verify: string; life: Life } & Pick<Dependencies, 'store'>,

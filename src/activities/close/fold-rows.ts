@@ -22,8 +22,6 @@ import { journalLost } from '../playing.js';
 import { unshelved } from '../../trajectories/shelf.js';
 import { requestOf, sampleOf } from '../request-of.js';
 
-/** Journals become rows and their summaries, one at a time and in input order. */
-
 export interface BatchToFold {
   input: CloseBatch;
   request: BatchRequest;

@@ -23,7 +23,6 @@ interface Deployment {
   taskQueue: string;
 }
 
-/** What is used of the server's answer. */
 type Described = Pick<
   Awaited<ReturnType<Connection['workflowService']['describeWorkflowExecution']>>,
   'workflowExecutionInfo'

@@ -79,7 +79,6 @@ export interface PolicyInput {
   service: string;
   /** From the previous run. */
   updates?: PublishSummary[];
-  /** Likewise. */
   heard?: Heard;
 }
 

@@ -29,7 +29,6 @@ interface StreamActivities {
   watchServed: (input: { service: string; known: Served; at_once?: true }) => Promise<Served>;
 }
 
-/** All activities, of all workflow types. */
 export type AllActivities = Activities & StreamActivities & PolicyActivities;
 
 export interface Served {
@@ -45,7 +44,6 @@ export interface Served {
   waiting?: Waiting | null;
 }
 
-/** Everything that a stream's workflow needs. */
 export interface StreamPlan extends PlayedPlan {
   stream_id: string;
   /** The service whose policy is watched; null: temporal.yaml has none. */
@@ -57,7 +55,6 @@ export interface StreamPlan extends PlayedPlan {
   keep_steps: number | null;
   /** The folder with a folder for each step. */
   steps_dir?: string;
-  /** As the store has it. */
   found: StreamState;
 }
 

@@ -71,7 +71,6 @@ function foldChanges(batch_id: string) {
         for (const [id, before] of own) own.set(id, { ...before, ...limits });
       }
     },
-    /** Those of one rollout. */
     of: (ref: RolloutRef) => own.get(rolloutId(ref)) ?? all,
   };
 }

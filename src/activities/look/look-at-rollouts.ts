@@ -140,7 +140,6 @@ function quietOf(unopened: Quiet | null, seen: readonly Quiet[]): Quiet[] {
     .filter(({ moved_at }) => commonMs() / 1000 - moved_at >= QUIET_S);
 }
 
-/** What no journal can say. */
 const isUnwritten = (waiting: Waiting): boolean =>
   waiting.service === THE_STORE || isOfTemporal(waiting);
 

@@ -5,7 +5,6 @@ import { invalidBatchRequest } from '../../model/problems.js';
 import type { Attempt } from '../attempt.js';
 import type { GenerationPool } from '../dependencies.js';
 
-/** Questions to replicas while a batch is planned. */
 export interface AskedEngines extends Pick<Attempt, 'signal' | 'warn'> {
   request: BatchRequest;
   pool: GenerationPool;

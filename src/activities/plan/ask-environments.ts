@@ -9,7 +9,6 @@ import { parseSample } from '../../model/sample.js';
 import { isUpstream } from '../../model/semantics.js';
 import { collectProblems } from './sample-problems.js';
 
-/** How many agents a fault names. */
 const MOST_NAMED = 5;
 
 type Question = (signal: AbortSignal) => Promise<unknown> | undefined;

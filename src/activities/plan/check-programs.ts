@@ -6,8 +6,6 @@ import { isUpstream } from '../../model/semantics.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { Dependencies } from '../dependencies.js';
 
-/** What a batch may ask for whose rollouts programs play. */
-
 /** Agents' conversations are long: system texts and tools alone take thousands of tokens. */
 const USUAL_LENGTH = 16_384;
 

@@ -23,7 +23,6 @@ export const isPut = (file: string): boolean => file.startsWith(`${FOLDER}/`);
 /** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 
-/** The lines of a file of samples. */
 export async function rowsBelow(
   inputsDirectory: string,
   name: string,

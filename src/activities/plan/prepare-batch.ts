@@ -23,7 +23,6 @@ import { isShared } from '../policy/ask.js';
 export interface PreparedBatch {
   request: BatchRequest;
   samples: string[];
-  /** The names of their environments. */
   tasks: string[];
   /** The replicas' mode of logprobs; null: none are requested. */
   logprobs_mode: LogprobsMode | null;

@@ -39,7 +39,6 @@ interface PromptRoles {
   rows: Ranges;
 }
 
-/** Each list once. */
 export type Prompts = ReadonlyMap<string, PromptRoles>;
 
 /** How many of them a template is asked about, and the longest. */
@@ -232,7 +231,6 @@ const streamColumns = (
 
 type Asking = Pick<SampleContext, 'request' | 'dependencies'>;
 
-/** Whether pictures reach the engine. */
 const isSent = ({ request: { generation }, dependencies }: Asking): boolean =>
   dependencies.service(generation.service)?.images === 'engine';
 

@@ -6,10 +6,8 @@ import { isPut } from './inputs.js';
 
 /** More than ten problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
-/** How many of its places a problem names. */
 const MOST_RANGES = 5;
 
-/** First and last of each range of rows. */
 export type Ranges = [first: number, last: number][];
 
 /** Rows come in their order. */
@@ -48,7 +46,6 @@ export function collectProblems(samples: BatchRequest['samples']) {
   };
 }
 
-/** A field of samples, in messages. */
 export const placeOf = (
   ranges: Ranges,
   { where, samples }: { where: string; samples: BatchRequest['samples'] },

@@ -9,8 +9,6 @@ import type { CacheRule, Weights } from '../../model/policy/orders.js';
 import { textOfFaults } from '../../model/workflow-safe/policy.js';
 import { refused, withoutUrl } from './policy-service.js';
 
-/** Questions to all engines at once, and what their answers say against an update. */
-
 /** For one question to an otherwise idle engine. */
 export const QUESTION_MS = 10_000;
 
@@ -43,7 +41,6 @@ export const textsOf = (faults: Readonly<Record<string, Fault>>): Record<string,
     Object.entries(faults).map(([url, { message }]) => [url, withoutUrl(message, url)]),
   );
 
-/** What engines answer before an update touches any of them. */
 export interface Answers<T> {
   /** By URL, in the order of the engines. */
   answers: [string, T][];
@@ -89,7 +86,6 @@ export async function askSome<T>(...given: Parameters<typeof askAll<T>>): Promis
   throw refused(`no replica answers: ${textOfFaults(textsOf(asked.away))}`);
 }
 
-/** What an engine has to be started with. */
 export const remedyOf = (
   { remedies: { name, flags } }: Pick<WeightControl, 'remedies'>,
   what: keyof Remedies['flags'],

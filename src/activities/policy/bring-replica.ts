@@ -55,7 +55,6 @@ const WAKE_MS = 300_000;
 /** For cutting an engine off, also after the attempt's own signal has ended. */
 const CUT_MS = 30_000;
 
-/** What an attempt leaves to the next one. */
 const Checkpoint = z.object({
   paused_until: z.number(),
   failures: z.number(),
@@ -199,7 +198,6 @@ async function endLostPause(
   if (control !== undefined && (await release(control))) kept.set(null);
 }
 
-/** A replica that goes through its phases. */
 interface Work extends Beginning {
   /** What it gets; null: it is only woken. */
   load: Load | null;

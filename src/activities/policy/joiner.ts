@@ -11,8 +11,6 @@ import { checkOneUrlEach, checkPlaces, checkRoutes, QUESTION_MS } from './ask.js
 import type { Found } from './policy-service.js';
 import { changeFound, refused } from './policy-service.js';
 
-/** Whether a replica that joins is what the others are. */
-
 const PROBE_MS = 30_000;
 
 interface Examining {

@@ -101,7 +101,6 @@ export const changeFound = (
 ): Promise<PolicyRecord | null> =>
   policy.records.change((now) => (now !== null && isUnchanged(now, found) ? change(now) : null));
 
-/** The input of an update of this name, or its problems. */
 export function inputOf<T>(
   name: string,
   { schema, input }: { schema: z.ZodType<T>; input: unknown },

@@ -5,8 +5,6 @@ import { requestOf, streamOf } from '../request-of.js';
 import { decidedIn, forgetDecided, deliveredIn, streamFacts } from './stream-facts.js';
 import { birthNow } from './watch-served.js';
 
-/** What a stream has done, as facts: groups admitted, ended and dropped; steps put and forgotten. */
-
 /** The record is read here, because what the workflow has seen of it may be older. */
 export const admitGroups: Body<'admitGroups'> = async ([input], dependencies) => {
   const { stream_id, first, count, service = null, born: given } = input;

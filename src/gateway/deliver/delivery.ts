@@ -3,7 +3,6 @@ import type { Socket } from 'node:net';
 
 /** Whether answers arrive, by what their sockets do after the last byte. */
 
-/** An answer whose last byte was handed to its socket. */
 export type Handed = ReturnType<typeof watchDelivery>;
 
 /** What a socket does between two requests. */
@@ -14,7 +13,6 @@ interface Watched {
 }
 const watched = new WeakMap<Socket, Watched>();
 
-/** Once for each connection. */
 export function watchSocket(socket: Socket): void {
   const state: Watched = { error: false, handed: new Set() };
   watched.set(socket, state);
@@ -74,7 +72,6 @@ export function watchDelivery(socket: Socket, decide: (whole: boolean) => void) 
   socket.once('close', closed);
   if (socket.destroyed) closed();
   return {
-    /** Nothing is known yet. */
     isOpen: () => !isDecided,
     /** The life is over: what is open has arrived. */
     over: arrived,

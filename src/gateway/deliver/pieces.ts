@@ -21,7 +21,6 @@ export interface Reading {
 }
 
 export const NOTHING: Reading = { reasoning: '', content: '', calls: [], ended: false };
-/** How much of each a stream has sent. */
 export const BEGINNING = { reasoning: 0, content: 0, calls: 0 };
 type Place = typeof BEGINNING;
 

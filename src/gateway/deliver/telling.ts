@@ -80,10 +80,8 @@ export function createTelling(told: Told) {
     heard: streamed.heard,
     resumes: streamed.resumes,
     textOf,
-    /** All that is said, before it was read. */
     said: () => said,
     reading: () => growing,
-    /** The journal has more. */
     look: (): void => {
       // An engine that does not answer is asked again with the next tokens, or at the end.
       looking ??= lookOn()

@@ -5,8 +5,6 @@ import { isRecord } from '../../platform/json/object.js';
 import { badRequest } from '../request/refusals.js';
 import type { AgentRequest, RequestLimits } from '../request/request.js';
 
-/** A conversation that an agent sends, in the form that all dialects have in common. */
-
 /** `field`: where the agent has them. Throws a `Refused`. */
 export function conversationOf(
   messages: readonly CallMessage[],

@@ -11,8 +11,6 @@ import type { AgentRequest, RequestLimits } from '../request/request.js';
 import { MOST_TOOLS } from '../request/request.js';
 import type { Dialect } from './dialect.js';
 
-/** Bodies of any dialect: JSON within bounds, whose fields are checked by name. */
-
 export type Body = Record<string, unknown>;
 
 /** `foreign`: members whose digits and order of names stay as they came. `requestIn` throws a `Refused`. */
@@ -50,7 +48,6 @@ function parsed(body: Buffer, foreign: ForeignMembers): unknown {
 export const nullish = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => value ?? undefined);
 
-/** Fields that all dialects have. */
 export const FIELDS = {
   model: nullish(z.string().max(256)),
   tools: nullish(z.array(z.unknown()).max(MOST_TOOLS)),

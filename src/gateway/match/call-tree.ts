@@ -21,7 +21,6 @@ function lengthIn(nodes: readonly Node[], call: number): number {
   return node === undefined ? 0 : node.inherited + node.own.length + (node.end === null ? 0 : 1);
 }
 
-/** The hash of a call's first messages. */
 function hashIn(
   nodes: readonly Node[],
   { call, messages }: { call: number; messages: number },
@@ -39,9 +38,7 @@ interface Index {
   nodes: Node[];
   /** By the conversation with the answer. */
   ends: Map<string, number[]>;
-  /** Beginnings of conversations. */
   places: Set<string>;
-  /** By the conversation that it was asked with. */
   asked: Map<string, number>;
 }
 
@@ -136,7 +133,6 @@ export function createCallTree() {
       const call = nodes.findLastIndex((_, of) => hashIn(nodes, { call: of, messages }) === hash);
       return call === -1 ? null : { call, messages };
     },
-    /** How many messages a request shares with a call's conversation. */
     sharedWith: ({ said }: HashedRequest, call: number): number => {
       for (let k = Math.min(said.length, lengthOf(call)); k > 0; k--)
         if (hashIn(nodes, { call, messages: k }) === said[k - 1]) return k;

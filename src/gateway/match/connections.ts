@@ -5,8 +5,6 @@ import type { Life } from '../life.js';
 import { isAnswered, track } from '../life.js';
 import type { KnownCalls, PlayedCall } from '../play/played-call.js';
 
-/** Who of a life waits for its calls, and who has their answers. */
-
 export type Attached = ReturnType<typeof connect>;
 
 /** What a connection has of a call. It ends in one of three ways. */

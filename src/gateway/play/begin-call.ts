@@ -11,8 +11,6 @@ import { patiently, withoutPlace } from './patience.js';
 import type { Placed, Prompt } from './place-call.js';
 import { callEntries, promptFor } from './place-call.js';
 
-/** A new call, from its request to its line in the journal. */
-
 /** Returns its number; null: nobody waits any more. Throws a `Refused`, or as `patiently` does. */
 export async function beginCall(
   life: Life,

@@ -5,8 +5,6 @@ import { waitMs } from '../../platform/waits/clock.js';
 import type { Refusal } from '../request/refusals.js';
 import { Refused } from '../request/refusals.js';
 
-/** What a call does about faults: it waits and tries again, as long as its fault and its time allow. */
-
 export interface Patience {
   /** Counts a fault; returns it as it is judged. */
   failed: (fault: Fault) => Promise<unknown>;

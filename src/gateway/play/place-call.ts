@@ -9,8 +9,6 @@ import type { End, Glue } from './glue.js';
 import type { HashedRequest } from '../request/meaning.js';
 import type { RenderConversation } from './engine.js';
 
-/** A new call: the ids of its prompt, and its place among the rollout's calls. */
-
 export interface Placed extends Pick<Lives, 'materials'> {
   calls: readonly JournalCall[];
   tree: CallTree;

@@ -18,8 +18,6 @@ import { fieldIn, isForeignObject } from '../../model/foreign-object.js';
 import type { Telling } from '../deliver/telling.js';
 import { beforeStop, createTelling, sayable } from '../deliver/telling.js';
 
-/** A call of the journal, from its line to its `answer`. */
-
 interface CallInPlay {
   call: PlayedCall;
   turn: number;

@@ -11,8 +11,6 @@ import type { PlayedCall } from './played-call.js';
 import type { Refusal } from '../request/refusals.js';
 import { limitIn, Refused } from '../request/refusals.js';
 
-/** A call of one life while somebody waits for it: its place in line, its line in the journal, its answer. */
-
 /** Goes on with it, unless it goes on or is over. */
 export function startCall(life: Life, call: PlayedCall): void {
   if (call.running !== null || isAnswered(life, call)) return;

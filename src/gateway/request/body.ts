@@ -5,10 +5,7 @@ import { createNews } from '../news.js';
 import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 
-/** The bytes of a request, which another program may send slowly, without end, or not at all. */
-
 interface Bounds {
-  /** Bytes. */
   most: number;
   /** For a small one; a large one has as much more as the slowest line needs for what has come. */
   patience_ms: number;
@@ -44,7 +41,6 @@ function encodingOf({ headers }: IncomingMessage): string | null {
 
 interface Reading extends Bounds {
   body: Body;
-  /** It may be sent. */
   ready: () => void;
 }
 
@@ -161,7 +157,6 @@ export function createBodies({ of_all = OF_ALL, of_rollout = OF_ROLLOUT } = {}) 
   const given = createNews();
   let taken = 0;
   return {
-    /** One body more of a rollout's programs. */
     open: (key: object): Body => {
       const rollout: Rollout = rollouts.get(key) ?? {
         taken: 0,

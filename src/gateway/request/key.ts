@@ -44,7 +44,6 @@ const textOf = (text: string): string => Buffer.from(text, 'base64url').toString
 const signatureOf = (text: string, secret: string): Buffer =>
   createHmac('sha256', secret).update(text).digest().subarray(0, SIGNATURE_BYTES);
 
-/** Headers of a request, as Node.js has them. */
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 /** A request's key and its path without it. */

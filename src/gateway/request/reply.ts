@@ -2,8 +2,6 @@ import type { ServerResponse } from 'node:http';
 import type { Dialect, HowAsked } from '../dialects/dialect.js';
 import type { Refusal } from './refusals.js';
 
-/** Replies that are no answer of the policy. */
-
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 export const STREAM_HEADERS = {

@@ -9,8 +9,6 @@ import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 import type { RequestLimits } from './request.js';
 
-/** Reads bodies, one after the other (request-reader.ts). */
-
 /** What the thread that reads large bodies is asked, and answers. Values that keep their text cross as text. */
 
 export interface BodyToRead {

@@ -7,8 +7,6 @@ import type { Ask } from '../wire/ask.js';
 import { read } from '../wire/ask.js';
 import { rejected } from '../wire/wire-faults.js';
 
-/** What an engine is, whatever its weights. It computes nothing for the answers. */
-
 /** A balancer in front of several engines shows itself by different answers, each on a connection of its own. */
 const QUESTIONS = 8;
 

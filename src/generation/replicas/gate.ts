@@ -35,7 +35,6 @@ export function createGate({
   isAwaited: () => boolean;
   /** The record was read, whether it has changed or not. */
   read: (record: PolicyRecord | null) => void;
-  /** Nobody has named any replica yet. */
   isEmpty: () => boolean;
 }) {
   let record: PolicyRecord | null = null;

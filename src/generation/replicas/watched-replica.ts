@@ -71,7 +71,6 @@ export function watchReplica(service: GenerationService, options: WatchOptions) 
     service,
     health,
     watch,
-    /** It failed at what another one answers. */
     blame: (fault: Fault): void => {
       learnFault(fault, clock.now());
     },
@@ -82,7 +81,6 @@ export function watchReplica(service: GenerationService, options: WatchOptions) 
         return description;
       }),
     logprobsMode,
-    /** It may have other settings from here on. */
     forget,
     pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
     close,

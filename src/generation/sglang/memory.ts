@@ -9,9 +9,7 @@ import { asleep } from '../control/answers.js';
  */
 
 const MARKS = {
-  /** It has given all of its memory away. */
   asleep: ' (asleep)',
-  /** It has the memory of its weights. */
   weights: ' (weights)',
   /** It has all of it, and is paused. */
   awake: ' (awake)',

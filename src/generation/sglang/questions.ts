@@ -7,8 +7,6 @@ import type { ServedModel } from '../wire/models.js';
 import * as models from '../wire/models.js';
 import { protocolFault } from '../wire/wire-faults.js';
 
-/** What an SGLang server (0.5.23) is asked by those who sample and by those who change its weights. */
-
 /**
  * How it was started. An update of its weights changes the name in `/v1/models` and `/model_info` to the path that they
  * came from, and this one stays.

@@ -9,8 +9,6 @@ import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound, EngineSettings } from '../weight-control.js';
 import { labelIn, servedModels } from './questions.js';
 
-/** What an engine is, whatever its weights, and how it was started. */
-
 export const identify = async (
   engine: Ask,
   { model: asked, ...bound }: Bound & { model: string | null },

@@ -8,8 +8,6 @@ import { protocolFault } from '../wire/wire-faults.js';
 import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound } from '../weight-control.js';
 
-/** What a vLLM server is asked by those who sample and by those who change its weights. */
-
 export const servedModels = (engine: Ask, bound: Bound): Promise<ServedModel[]> =>
   models.servedModels(engine, { kind: 'vllm', ...bound });
 

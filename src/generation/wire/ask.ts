@@ -7,8 +7,6 @@ import type { Calls } from './http.js';
 import type { CallSite, HttpReply } from './wire-faults.js';
 import { protocolFault, refusalFault, refusalOf, serverError } from './wire-faults.js';
 
-/** Questions to one server, by method and path, and what it answers. */
-
 interface Given extends Bound {
   body?: object;
 }
@@ -59,9 +57,7 @@ export function createAsk(
 
 const nameOf = (characters: number): z.ZodString =>
   z.string().max(characters, `expected at most ${characters} characters`);
-/** The label of weights, in each chunk of a journal and in each row. */
 export const WeightLabel = nameOf(200);
-/** A model's name, in each request and each journal. */
 export const ModelName = nameOf(1000);
 
 /** The JSON body of a 200; otherwise undefined. */

@@ -22,7 +22,6 @@ const NO_TIMEOUT_MS = 2_147_483_647;
 const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 };
 
 export interface HttpOptions {
-  /** One replica; ends in `/v1`. */
   base_url: string;
   api_key: string | null;
   /** Size limit of an answer, and of one event of a stream. */
@@ -154,7 +153,6 @@ export function createCalls(
         throw wireFault(error, { replica: base_url, call: `${call.method} ${path}` });
       }
     },
-    /** Drops all connections; a request in flight fails. */
     close,
   };
 }

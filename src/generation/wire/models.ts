@@ -51,7 +51,6 @@ export async function servedModels(
   );
 }
 
-/** An adapter has a parent (capture 227). */
 export const adaptersIn = (served: readonly ServedModel[]): string[] =>
   served.flatMap(({ id, parent }) => (parent == null ? [] : [id]));
 

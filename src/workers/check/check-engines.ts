@@ -61,7 +61,6 @@ async function foundOf(engine: EngineToCheck): Promise<Found[]> {
   ];
 }
 
-/** What else was found says why. */
 function noneOf(error: unknown): Found[] {
   if (error instanceof Fault || isOfLimit(error)) return [];
   throw error;

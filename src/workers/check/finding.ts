@@ -1,6 +1,4 @@
-/** The result of a check for one part of a deployment. */
 export interface Finding extends Found {
-  /** Its name in temporal.yaml. */
   part: string;
 }
 

@@ -26,7 +26,6 @@ export interface RunningMember {
   limit: (change: LimitsChange) => Promise<void> | undefined;
 }
 
-/** What all rollouts of a run are started with. */
 export interface Starts {
   num_repeats: number;
   /** The limit of one that nobody has opened yet; absent: its opening has it. */

@@ -24,9 +24,7 @@ export interface OpenSlice {
   share: Share;
   /** Without replacements. */
   rollouts: number;
-  /** The most rollouts that it starts. */
   children: number;
-  /** Its last report. */
   reported: Tally | null;
   /** Events of its own history, at most. */
   events: number;

@@ -40,7 +40,6 @@ export interface Run extends Starts {
   plays_rollouts?: boolean | undefined;
 }
 
-/** What updates of a batch or a stream change. */
 export interface Steered {
   setMaxInFlight: (maxInFlight: number) => void;
   /** Applies to running rollouts and to those that start later. */
@@ -195,7 +194,6 @@ function addFailure(tally: Tally, failure: Parameters<typeof oneFailure>[0]): vo
   tally.failures = sumOf([tally.failures, oneFailure(failure)]);
 }
 
-/** Returns whether the result is valid. */
 function count(tally: Tally, result: RolloutResult): boolean {
   tally.turns += result.turn_count;
   tally.tokens += result.total_tokens;

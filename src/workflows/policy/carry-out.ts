@@ -10,10 +10,8 @@ import { stateOf } from './policy-view.js';
 
 export interface Serving {
   service: string;
-  /** From the deployment. */
   heartbeat_ms: number;
   shown: ShownPolicy;
-  /** What was heard of those that bring weights. */
   heard: () => Heard;
 }
 

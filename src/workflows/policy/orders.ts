@@ -22,7 +22,6 @@ interface WaitingOrder {
   answer(run: () => Promise<unknown>): Promise<void>;
 }
 
-/** What they make is known by a name. */
 const NAMING: ReadonlySet<string> = new Set(['begin', 'sleep']);
 
 const CHECKED = {

@@ -48,7 +48,6 @@ export function showPolicy({
       show({ phases: { ...status.phases, [news.replica]: news.phase } });
   });
   return {
-    /** The record as it is now. */
     recorded: (record: PolicyView): void => {
       // Nothing was ever published.
       if (record.epoch < (status.record?.epoch ?? 0)) return;
@@ -58,7 +57,6 @@ export function showPolicy({
       show({ record, phases: Object.fromEntries(phases) });
     },
     record: () => status.record,
-    /** What the holder of an open transfer has said. */
     asks: (news: typeof newsOf): void => {
       newsOf = news;
     },
@@ -124,7 +122,6 @@ const lastLine = ({ version, paused_s, total_s, fault }: PublishSummary): string
     ? `Last update: ${version ?? '–'}, paused ${paused_s.toFixed(2)} s, ${total_s.toFixed(2)} s in all`
     : `Last update: ${version ?? '–'} failed: ${quoted(fault)}`;
 
-/** Of replicas, by URL. */
 export type Faults = Readonly<Record<string, string>>;
 
 /** The answer of an update that brings no version. */

@@ -20,14 +20,12 @@ export function watchTimes(shown: ShownPolicy) {
   const wakesAt = (): number => (sleep()?.until ?? Infinity) + MARGIN_MS;
   const drainsAt = (): number => (nextDrained(shown.record()) ?? Infinity) + MARGIN_MS;
   return {
-    /** The record was read. */
     surveyed: transfer.surveyed,
     /** How long until something may have to be done; null: nothing. */
     leftMs: (now: number): number | null => {
       const next = Math.min(transfer.nextAt(now), wakesAt(), drainsAt());
       return next === Infinity ? null : Math.max(0, next - now);
     },
-    /** A replica has drained. */
     isDrained: (now: number) => now >= drainsAt(),
     /** The order with which the workflow itself ends a transfer or a sleep now; null: it does not. */
     due: (now: number): Order | null => {

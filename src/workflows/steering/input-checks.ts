@@ -16,7 +16,6 @@ import { MOST_CHILDREN } from '../children/refill.js';
  * signal is ignored: its number would be waited for.
  */
 
-/** Returns a slice's input as it came. */
 export function checkSliceInput(input: unknown): SliceInput {
   if (!isSlice(input)) {
     throw refused(
@@ -26,7 +25,6 @@ export function checkSliceInput(input: unknown): SliceInput {
   return input;
 }
 
-/** A stream's group's. */
 export function checkGroupInput(input: unknown): GroupInput {
   if (isGroup(input)) return input;
   throw refused('expected the input that a stream gives its group; start rolloutStream instead');

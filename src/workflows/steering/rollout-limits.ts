@@ -80,9 +80,7 @@ export function createLimits(before: LimitsSoFar, requested: unknown) {
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
     soFar: (): LimitsSoFar => ({ limits: changed, started_at }),
-    /** null: not yet planned. */
     plan: () => plan,
-    /** Changes are rejected from here on. */
     close: (): void => {
       closed = true;
     },

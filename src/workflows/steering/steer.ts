@@ -8,7 +8,6 @@ import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 
 interface Planned {
   batch_id: string;
-  /** Of the request. */
   limits: Limits;
 }
 
@@ -65,11 +64,9 @@ export function steer(over: string, before: LimitsChange = {}) {
     },
   );
   return {
-    /** From here on they are answered. */
     running: (now: Steered, { batch_id, limits }: Planned): void => {
       running = { ...now, batch_id, limits };
     },
-    /** From here on they are rejected. */
     closing: (): void => {
       closed = true;
     },

@@ -3,7 +3,6 @@ import { closeStep, forgetSteps } from '../activity-options.js';
 
 export type Deliveries = ReturnType<typeof deliver>;
 
-/** Writes and deletes the rows of steps that have been put. */
 export function deliver(stream_id: string, onChange: () => void) {
   const writing = new Map<number, Promise<StepResult>>();
   let forgetting = 0;

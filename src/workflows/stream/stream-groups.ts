@@ -33,7 +33,6 @@ const MOST_LOOKED_AT = 5;
 
 interface Followed {
   limits: () => LimitsChange;
-  /** The groups that run now. */
   running: () => readonly number[];
 }
 
@@ -119,12 +118,10 @@ function groupsOf(
     lookAtAdopted: (groups: readonly number[]): void => {
       look(groups.filter((group) => !children.has(group)).slice(0, MOST_LOOKED_AT));
     },
-    /** Ends them without an outcome. */
     stop: (groups: readonly number[]): void => {
       restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
-    /** For those that run, in rounds. */
     setLimits,
     /** The news since the last call. The start of a group that has not closed yet is refused. */
     news: () =>

@@ -44,7 +44,6 @@ export function openStream(plan: StreamPlan) {
       settings = { ...settings, max_in_flight };
       set({});
     },
-    /** A version of the policy's record. */
     served: (): Served => {
       const { pacing, is_published, born, waiting = null } = state;
       return { served: pacing.served, is_published, born, target: pacing.target, waiting };
@@ -57,7 +56,6 @@ export function openStream(plan: StreamPlan) {
       set(withGiven(state, given));
     },
     change,
-    /** How many groups to admit now. */
     room: () => (isBlind(state, settings) ? 0 : roomForAdmission(state.pacing, settings)),
     /** The version at which they are born, for all that is known here; null: nobody knows. */
     born: () => bornOf(state),

@@ -100,7 +100,6 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
   };
 }
 
-/** What the next step waits for. */
 function whyOf(stream: Stream): string {
   const next = stream.next();
   const { is_versioned, pacing } = stream.now();

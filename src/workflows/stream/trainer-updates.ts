@@ -22,7 +22,6 @@ interface State {
   opened: { stream: Stream; deliveries: Deliveries } | null;
   /** Why requests are rejected; null: they are not. */
   closed: string | null;
-  /** What the next step waits for. */
   whyNot: (stream: Stream) => string;
 }
 
@@ -51,9 +50,7 @@ export function handleTrainerUpdates(whyNot: State['whyNot']) {
     open: (stream: Stream, deliveries: Deliveries): void => {
       state.opened = { stream, deliveries };
     },
-    /** Whether a request for the next step waits. */
     isAsked: () => state.asking.size > 0,
-    /** Fails all requests that wait for the next step. */
     fail: (fault: FailureFacts): void => {
       for (const ask of state.asking) ask.fault ??= fault;
       state.asking.clear();

@@ -20,7 +20,6 @@ export function showBatch() {
   let progress = NOTHING;
   let members = 0;
   let page: string | undefined;
-  /** The counts of this run. */
   let tally: Counts = NOTHING;
   /** The counts of all runs, as journals have them. */
   let ended: Ended = NOTHING;
@@ -73,7 +72,6 @@ export function showBatch() {
       const { requested, completed } = counts;
       show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
     },
-    /** Of this run. */
     failures: () => progress.failures,
     ...handleStop(),
   };

@@ -68,7 +68,6 @@ interface StepLooks {
   running: () => [row: number, repeat: number][];
   /** The next step, and whether a trainer has asked for it. */
   step: () => { next: number; isAsked: boolean };
-  /** Called with each look. */
   onLook: () => void;
 }
 

@@ -2,8 +2,6 @@ import type { ToolCall } from '../../../model/calls/message.js';
 import { createdOf, finishOf, modelOf, usageOf } from '../dialect.js';
 import type { Answering } from '../dialect.js';
 
-/** Answers in the dialect of `/v1/responses`, in the form in which NeMo Gym's models say them. */
-
 /** What its program asked for is not said again: its tools may be most of the bytes. */
 const UNSAID = {
   error: null,
