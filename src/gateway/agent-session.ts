@@ -15,10 +15,7 @@ export type { AgentLimits };
 export interface Gateway {
   /** Where programs reach all its sessions, with `/v1`. */
   readonly base_url: string;
-  /**
-   * Opens the life's address, and tells other workers that it is here. The journal has its `life` line, synced. Throws a
-   * `StoreFault` if the journal is another's.
-   */
+  /** Tells other workers. The journal has its `life` line, synced. Throws a `StoreFault` if it is another's. */
   open: (playing: PlayedAgent) => Promise<AgentSession>;
   close: () => Promise<void>;
 }
@@ -32,10 +29,7 @@ export interface AgentSession extends Pick<
   key: string;
   /** Answers what connects to a listener that only this life's programs reach, whatever their key, until the end. */
   serve: (door: Server) => void;
-  /**
-   * Refuses further calls (`over`: 410, the rollout has ended; `moved`: 503, another attempt answers soon), ends the
-   * generations in progress and resolves when nothing of it appends to the journal any longer.
-   */
+  /** `over`: 410, `moved`: 503. Ends generations in progress; resolves when nothing of it writes to the journal. */
   end: (why: 'over' | 'moved') => Promise<void>;
 }
 

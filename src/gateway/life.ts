@@ -76,10 +76,7 @@ type RefusedLine = Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>;
 
 const LINE_EACH_MS = 60_000;
 
-/**
- * Writes one line for each key and minute, since programs ask in loops. Behind an answered call a refusal is news again:
- * without its line an exit would not be the limit's.
- */
+/** A line a key and minute, since programs ask in loops; behind an answered call it is news, for the exit. */
 function createWriteRefused({
   append,
   trajectory: { lives },

@@ -42,20 +42,22 @@ export interface GenerationRequest extends AsSet {
 }
 
 /** What a request takes from its batch as it is. */
-export type AsSet = Pick<
-  GenerationSettings,
-  | 'top_p'
-  | 'top_k'
-  | 'min_p'
-  | 'repetition_penalty'
-  | 'presence_penalty'
-  | 'frequency_penalty'
-  | 'ignore_eos'
-  | 'bad_words'
-  | 'structured_outputs'
-  | 'stop_token_ids'
-  | 'top_logprobs'
->;
+const AS_SET = [
+  'top_p',
+  'top_k',
+  'min_p',
+  'repetition_penalty',
+  'presence_penalty',
+  'frequency_penalty',
+  'ignore_eos',
+  'bad_words',
+  'structured_outputs',
+  'stop_token_ids',
+  'top_logprobs',
+] as const;
+export type AsSet = Pick<GenerationSettings, (typeof AS_SET)[number]>;
+export const asSet = (generation: AsSet): AsSet =>
+  Object.fromEntries(AS_SET.map((name) => [name, generation[name]])) as unknown as AsSet;
 
 /** What a stream added, each token where the engine counted it. Without requested logprobs, `logprobs` is empty. */
 export interface Delta {
@@ -136,15 +138,9 @@ export interface GenerationService extends Renderer {
   readonly pictures?: PictureRoute;
   /** Resolves when the engine is ready to generate. Checks health, then asks for models and version. */
   describe(signal: AbortSignal): Promise<ServiceDescription>;
-  /**
-   * A prompt that alone fills the engine's context gives an empty generation with finish `length`. If less than
-   * `max_tokens` fits, the request gets what is left.
-   */
+  /** A prompt that fills the context gives an empty `length`. If less than `max_tokens` fits, it gets what is left. */
   generate(request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd>;
-  /**
-   * Ids that the chat template adds for a message after the policy's answer: the end of the answer's turn, the message,
-   * the generation prompt. Throws `GenerationRejected` if the template does not render its role.
-   */
+  /** End of the answer's turn, message, generation prompt. `GenerationRejected`: no such role in the template. */
   renderTurn(
     turn: { model: string; message: ChatMessage; chat_template_kwargs: ForeignObject },
     signal: AbortSignal,
@@ -156,10 +152,7 @@ export interface GenerationService extends Renderer {
   ): Promise<number[]>;
   /** The version of the weights that the server samples from; null if it does not report one. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
-  /**
-   * While an engine is paused, it accepts requests and they hang; also while it is asleep. False if the server cannot
-   * tell or does not answer. Never throws.
-   */
+  /** Requests to a paused or sleeping engine hang. False if it cannot tell or does not answer. Never throws. */
   isPaused(): Promise<boolean>;
   /** An engine that is asleep has moved its weights out of the way, and someone must wake it. As `isPaused`. */
   isAsleep(): Promise<boolean>;
@@ -205,10 +198,7 @@ export interface ReplicaRequest {
   signal: AbortSignal;
   /** Generations take a slot of the replica; small requests beside them do not. */
   is_generation: boolean;
-  /**
-   * Another program wrote this small request, and may be at fault itself: what two replicas answer with 500 is
-   * `GenerationRejected`. Absent: false.
-   */
+  /** Another program wrote it: what two replicas answer with 500 is `GenerationRejected`. Absent: false. */
   is_suspect?: boolean;
   /** Called while no replica serves: with the reason after one second, and with null when that is over. */
   unserved?: (why: string | null) => void;
@@ -258,10 +248,7 @@ export interface Lease {
   logprobsMode: LogprobsModeOf;
 }
 
-/**
- * Asks each replica and model once. Asks again after the replica was away or its weights have changed, some time after
- * an answer (sooner after an inconclusive one), or on demand.
- */
+/** Asked once for each replica and model; again after an absence, other weights, some time, or on demand. */
 export type LogprobsModeOf = (
   model: string,
   options: { signal: AbortSignal; again?: boolean },
@@ -272,10 +259,7 @@ export interface DescribedReplica extends ServiceDescription {
 }
 
 export interface Replicas {
-  /**
-   * Calls `run` once, with the replica chosen for the request. A generation holds its slot until `run` ends. Errors of
-   * `run` are rethrown, and a `GenerationUnavailable` keeps later requests away from that replica for a while.
-   */
+  /** Calls `run` once; a generation holds its slot. A `GenerationUnavailable` keeps others away for a while. */
   request: <T>(
     request: ReplicaRequest & Proof<T>,
     run: (service: GenerationService, lease: Lease) => Promise<T>,
@@ -284,10 +268,7 @@ export interface Replicas {
   describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
   /** The same with a question of the caller, for which the engine does not compute, while a batch is planned. */
   askEach: AskReplicas;
-  /**
-   * The same with a question that depends on the weights, or for which the engine computes: only replicas that serve are
-   * asked. An engine that is half loaded would end at such a request. Returns no answer if none serves.
-   */
+  /** Likewise what computes or depends on weights, of those that serve, maybe none: a half loaded one would end. */
   askServing: AskReplicas;
   /** Reads the record: which replicas have joined, left, or have other weights. Throws `StoreFault`. */
   look: () => Promise<void>;

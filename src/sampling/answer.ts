@@ -6,6 +6,7 @@ import type {
   GenerationRequest,
   GenerationService,
 } from '../generation/generation-service.js';
+import { asSet } from '../generation/generation-service.js';
 import { Fault } from '../model/faults.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import { refusalOfMode } from '../model/logprobs-mode.js';
@@ -104,7 +105,7 @@ async function requestFor(
   const pictures = (await call.pictures?.()) ?? [];
   const salt = lease.fence?.version ?? null;
   return {
-    ...generation,
+    ...asSet(generation),
     prompt_ids: call.prompt_ids,
     ...(pictures.length > 0 && { pictures }),
     model,

@@ -16,10 +16,7 @@ type Chunk = Extract<Parameters<Tape['append']>[0], { kind: 'chunk' }>;
 /** What a chunk says of the request that writes it. */
 export type RequestFacts = Pick<Chunk, 'turn' | 'replica' | 'request_id' | 'logprobs_mode'>;
 
-/**
- * Drops the answer's tokens from an offset on, except for those that are said. `unknown`: nobody knows which weights
- * have sampled them, so those that are said stay without a version.
- */
+/** Except for what is said. `unknown`: nobody knows which weights sampled them, so what is said has no version. */
 export type Drop = (from: number, why?: { unknown: true }) => Promise<void>;
 
 export const dropper =

@@ -18,9 +18,7 @@ const SHARES = {
   requests: 0.03,
 } as const;
 
-/**
- * The heap grows to twice its live size before it is collected: `GARBAGE_PERCENT`. Node's default would be four times.
- */
+/** The heap grows to twice its live size before it is collected. Node's default would be four times. */
 export const GARBAGE_PERCENT = 100;
 const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
 

@@ -25,10 +25,7 @@ import { named } from '../platform/plain.js';
  * | bringReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
  */
 
-/**
- * Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a recovered
- * service.
- */
+/** 1, 2, 4, 8 s, then every 15 s: nothing waits long for a recovered service. */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
 /** A dead worker is noticed in 10 s, whoever else notices it. */

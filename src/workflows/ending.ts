@@ -92,10 +92,7 @@ export function failureOf(error: unknown): FailureFacts {
   return { type: 'Error', message: String(cause) };
 }
 
-/**
- * Fails the workflow (red in the Web UI) with the fault's own type and message. The data is in the journal. `result`:
- * what the workflow would have returned.
- */
+/** Red in the Web UI, with the fault's own type and message. `result`: what the workflow would have returned. */
 export const failWith = (
   { type, message }: FailureFacts,
   ...result: object[]

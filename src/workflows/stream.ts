@@ -35,10 +35,7 @@ interface Reached {
   limits: LimitsChange;
 }
 
-/**
- * A stream plays groups continuously and delivers them step by step. Every event is in the store before anything
- * follows from it. Started again under its id, the stream continues from there and adopts groups that still run.
- */
+/** Every event is in the store before anything follows from it. Started again, it adopts groups that still run. */
 export async function rolloutStream(
   input: unknown,
   reached: Reached | null = null,

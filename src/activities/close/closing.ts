@@ -47,10 +47,7 @@ interface Closed<T> {
   summaries: readonly Summary[];
 }
 
-/**
- * Its presence means that the batch or the step is closed, so it is written after all other files. Returns the one that
- * stands.
- */
+/** Written after all other files: its presence means that the batch or the step is closed. Returns what stands. */
 export async function putResult<T extends BatchResult>(
   { result, summaries }: Closed<T>,
   outputs: BatchOutputs,

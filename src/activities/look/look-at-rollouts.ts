@@ -143,10 +143,7 @@ function quietOf(unopened: Quiet | null, seen: readonly Quiet[]): Quiet[] {
 const isUnwritten = (waiting: Waiting): boolean =>
   waiting.service === THE_STORE || isOfTemporal(waiting);
 
-/**
- * While the store cannot be written, or a workflow task fails, what journals say is old; and no journal says why an
- * engine is silent.
- */
+/** Journals are old while the store or a workflow task fails, and none says why an engine is silent. */
 async function waitOfQuiet(
   quiet: readonly Quiet[],
   { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (place: Place) => string[] },

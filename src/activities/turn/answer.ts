@@ -62,10 +62,7 @@ export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answ
   });
 }
 
-/**
- * Size limit of the state that an environment returns. Every activity of the rollout holds it, and the journal has it
- * at each turn.
- */
+/** Of the state that an environment returns: every activity of the rollout holds it, and so does each turn. */
 const MAX_STATE_BYTES = 2 ** 20;
 /** Limit for all observations of a rollout: more than any context takes. */
 const MAX_CHARACTERS = 2 ** 26;
@@ -118,20 +115,14 @@ function paid(
   throw rejection([{ where: 'reward', what }]);
 }
 
-/**
- * An environment may echo a secret, from a header or from a service that it asked. And it may send half a character, at
- * which tokenizers and trainers in Python fail.
- */
+/** It may echo a secret, or send half a character, at which tokenizers and trainers in Python fail. */
 export function cleaned<T extends object>(answer: T): T {
   const text = writeJson(answer);
   const clean = withoutSecrets(withoutHalves(text));
   return clean === text ? answer : (readJson(clean, IN_LINES) as T);
 }
 
-/**
- * A text that `writeJson` wrote, with a replacement character for each half of a character without its other half: these
- * alone have such an escape there.
- */
+/** In a text of `writeJson`, only half a character without its other half has such an escape. */
 const withoutHalves = (text: string): string =>
   text.includes('\\ud')
     ? text.replaceAll(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) =>

@@ -107,10 +107,7 @@ export function createCallTree() {
         close(index, { answer: call.answer, number });
       }
     },
-    /**
-     * The deepest call whose messages and answer begin the request's, with equal tools; of equal ones the newest that
-     * this life was given whole, or else the newest.
-     */
+    /** The deepest call that begins it, with equal tools; of equal ones the newest given whole, or the newest. */
     parentOf: (request: HashedRequest, life: number): number | null => {
       for (const hash of request.said.slice(0, -1).reverse()) {
         const found = (ends.get(hash) ?? []).filter((call) => fits(request, call));
@@ -120,10 +117,7 @@ export function createCallTree() {
       }
       return null;
     },
-    /**
-     * The call with most of the request's messages, and how many; of several the one that was asked the same, or else
-     * the latest. null: none has its system message and tools.
-     */
+    /** With most of its messages; first one asked the same, then the latest. null: none has its system and tools. */
     nearestTo: ({ root, said }: HashedRequest): { call: number; messages: number } | null => {
       const same = asked.get(said.at(-1) ?? root);
       if (same !== undefined) return { call: same, messages: said.length };

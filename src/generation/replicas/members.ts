@@ -47,10 +47,7 @@ export function createMembers(
   };
   return {
     all: () => all,
-    /**
-     * Connects to those that have joined. Cuts off those that have left, whoever named them: what they sample goes on
-     * elsewhere, also if they are paused, and nobody is to resume them.
-     */
+    /** Cuts off those that have left, paused ones too: what they sample goes on elsewhere. */
     follow: (record: PolicyRecord | null): void => {
       if (record === null || record.epoch === known) return;
       known = record.epoch;

@@ -92,9 +92,7 @@ const UNKNOWN_FOR_MS = 60_000;
 /** A server that was started again with other settings, while nobody asked it, is noticed then. */
 const KNOWN_FOR_MS = 300_000;
 
-/**
- * By model. A replica that is back may have other settings, and so may one whose entry in the record has changed.
- */
+/** By model. A replica that is back, or whose entry has changed, may have other settings. */
 function rememberMode(
   service: GenerationService,
   { clock, probe }: Pick<WatchOptions, 'clock' | 'probe'>,
@@ -170,10 +168,7 @@ export const failedAtIt = (error: unknown): error is Fault =>
 /** How often a paused engine is asked, whatever the number of waiters. */
 const ASK_EVERY_MS = 250;
 
-/**
- * Waits for the end of an engine's pause, which is over when the engine no longer says that it is paused (a dead one
- * does not). Rejects with the signal's reason. Other code limits the pause.
- */
+/** A pause is over once the engine does not say so, as a dead one does not. Rejects with the signal's reason. */
 export function createPauseWatch({
   isPaused,
   clock,

@@ -1,10 +1,7 @@
 import { KeptJson } from '../../platform/json/kept.js';
 import type { GenerationRequest } from '../generation-service.js';
 
-/**
- * The body of `POST /v1/completions`. Every sampling parameter is sent, because the server fills in missing ones from
- * the model's `generation_config.json`. It silently ignores unknown fields, so the reply is checked instead.
- */
+/** Every parameter is sent: the server fills in the model's own, and ignores unknown fields, so replies are checked. */
 export function completionBody(request: GenerationRequest): Record<string, unknown> {
   return {
     model: request.adapter ?? request.model,

@@ -19,10 +19,7 @@ const OF_TEXT = [
   'skip_special_tokens',
 ];
 
-/**
- * The same sampling in the engine's terms. Stop strings are matched on this side, which has the text. `placeholder`:
- * what stands for a picture of the request.
- */
+/** Stop strings are matched on this side, which has the text. `placeholder`: what stands for a picture. */
 export function generateBody(
   { pictures = [], ...request }: GenerationRequest,
   placeholder: readonly number[] = [],

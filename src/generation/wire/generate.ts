@@ -72,10 +72,7 @@ export function createGenerate(deps: GenerateDeps) {
     });
 }
 
-/**
- * A prompt that alone fills the context gives an empty generation, as upstream's engines do. If only `max_tokens` does
- * not fit, it is sent once more with what is left.
- */
+/** A full context gives an empty generation, as upstream's engines do; else it is sent once more with what is left. */
 async function sendFitting(request: GenerationRequest, attempt: Attempt): Promise<GenerationEnd> {
   const { deps, site, controller, sent_at } = attempt;
   const first = await send(request, attempt);

@@ -98,10 +98,7 @@ export function createStreams({ base_url, api_key, lookup }: HttpOptions) {
   };
 }
 
-/**
- * Keeps bodies, refusals and errors from the `openai` package: it would read streams slowly, and lose the message of
- * most refusals and the cause of some errors.
- */
+/** The `openai` package would read streams slowly, and lose most refusals' messages and some errors' causes. */
 const fetchThrough = (openStream: HttpClient['openStream']): Fetch =>
   (async (url: string, { take, ...init }: StreamOpening & { take: Take }): Promise<Response> => {
     const opening = openStream(url, init);
@@ -128,10 +125,7 @@ export function createCalls(
     ...(api_key !== null && { authorization: `Bearer ${api_key}` }),
   };
   return {
-    /**
-     * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
-     * the signal's reason.
-     */
+    /** Whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or the signal's reason. */
     call: async ({ path, body, session_id, ...call }: HttpCall): Promise<HttpReply> => {
       const sent = body === undefined ? null : writeJson(body);
       try {

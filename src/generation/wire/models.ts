@@ -34,10 +34,7 @@ export type ServedModel = z.infer<typeof Models>['data'][number];
 /** The owners that the list names, which are kinds of a service. */
 const KINDS: readonly unknown[] = ['vllm', 'sglang'];
 
-/**
- * The first one is the default. Also shows whether the key is right: the key of engines covers paths below `/v1`.
- * `GenerationRejected` if an engine of another `kind` answers.
- */
+/** The first is the default. Shows whether the key is right. `GenerationRejected`: an engine of another `kind`. */
 export async function servedModels(
   { ask, replica }: Pick<Ask, 'ask' | 'replica'>,
   { kind, ...bound }: Bound & { kind: string },

@@ -49,10 +49,7 @@ export interface Steered {
 }
 
 export interface RolloutRunner extends Steered {
-  /**
-   * Starts rollouts in input order, replacements first, and none of a group that has enough. Resolves when no rollout
-   * runs any more.
-   */
+  /** Resolves when none runs any more. In input order, replacements first, none of a group that has enough. */
   finished: Promise<void>;
   /** Starts no further rollout and stops those that run. */
   stop: () => void;

@@ -113,10 +113,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   };
 }
 
-/**
- * The sum over slices of the furthest report of each, by its first row. Temporal may hand two signals over in another
- * order than they were sent, and a reset slice begins anew.
- */
+/** The furthest report of each, by its first row: signals may change places, and a reset slice begins anew. */
 export function createTallies() {
   const tallies = new Map<number, Tally>();
   return {

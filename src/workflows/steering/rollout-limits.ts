@@ -9,10 +9,7 @@ import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './mess
 
 export interface LimitsSoFar {
   limits: LimitsChange;
-  /**
-   * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. It moves by the
-   * time in which no replica served the rollout, since the deadline counts from there.
-   */
+  /** By the server's clock, anew after a reset. Moved by the time without a replica: deadlines count from it. */
   started_at: number;
 }
 

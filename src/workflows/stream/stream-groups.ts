@@ -102,10 +102,7 @@ function groupsOf(
     }
   };
   return {
-    /**
-     * Resolves when they run. A group that already runs is adopted. It may be about to end, for the previous run of the
-     * stream, so it is looked at again.
-     */
+    /** One that runs already is adopted, and looked at again: it may be about to end, for the previous run. */
     start: async (groups: readonly number[]): Promise<void> => {
       const adopted = await startAll(groups, start);
       if (adopted.length > 0) unawaited(lookLater(adopted));
