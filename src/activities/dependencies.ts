@@ -88,7 +88,7 @@ export interface PolicyService {
   /** The replicas that temporal.yaml names: the first entries of a record. */
   urls: readonly string[];
   /** One for each of these, and for each that has joined by the record as it was read last. */
-  readonly controls: readonly WeightControl[];
+  controls: () => readonly WeightControl[];
   /** Why no engine may join at this URL; null: temporal.yaml allows it, by the address that its name leads to now. */
   refusalOf: (url: string) => Promise<string | null>;
   /** Served name of temporal.yaml; null: the engines' first. */

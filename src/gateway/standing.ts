@@ -27,9 +27,7 @@ export function createStanding({ overstay_ms }: { overstay_ms: number }) {
     },
     /** Resolves with the fault when its journal is lost or cannot be written. */
     broken,
-    breaks: (error: unknown): void => {
-      breaks(error);
-    },
+    breaks,
     /** Resolves when its program has reached a limit, and went on without an answered call for `overstay_ms`. */
     overstays,
     reachedLimit: (): void => {

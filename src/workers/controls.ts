@@ -26,9 +26,7 @@ export function createPolicyParts(
   return {
     records,
     urls: base_urls,
-    get controls() {
-      return controls.of(records.known());
-    },
+    controls: () => controls.of(records.known()),
     refusalOf: allowedBy(allow, base_urls).refusalNow,
     model,
     forget_after_ms: forget_after === null ? null : toMs(forget_after),

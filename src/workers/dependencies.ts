@@ -84,9 +84,6 @@ function policyOf(
   return (
     policy && {
       ...policy,
-      get controls() {
-        return policy.controls;
-      },
       sayPhase: (news) => policies.sayPhase(service, news),
       wake: () => policies.wake(service),
     }

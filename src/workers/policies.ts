@@ -145,9 +145,9 @@ async function lookAtOne(
     log,
   }: { policy: Pick<PolicyParts, 'records' | 'controls'>; record: PolicyRecord; log: Logger },
 ): Promise<void> {
-  const serving = policy.controls.filter(
-    ({ replica }) => record.replicas[replica]?.state === 'current',
-  );
+  const serving = policy
+    .controls()
+    .filter(({ replica }) => record.replicas[replica]?.state === 'current');
   const control = serving[Math.floor(Math.random() * serving.length)];
   if (control === undefined) return;
   const signal = AbortSignal.timeout(LOOK_WITHIN_MS);

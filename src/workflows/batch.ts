@@ -62,7 +62,7 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
   steering.running(run, plan);
   const looks = lookWhileTheyRun(plan, { seen: view.seen, running: run.running });
   await run.finished;
-  looks.over();
+  looks.cancel();
   endDeadline();
 
   // 3. Close: rows in input order, failures apart, metrics last.

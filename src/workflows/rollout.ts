@@ -33,7 +33,9 @@ export async function rollout(
     },
     plan: reached?.plan,
     inNewRun: (now) => (history.isLong() ? continueAsNew<typeof rollout>(input, now) : null),
-    onEnded: looks.over,
+    onEnded: () => {
+      looks.cancel();
+    },
     in_slice: false,
     ...(isHeartbeat(heartbeat_timeout_ms) && { heartbeat_timeout_ms }),
   });

@@ -102,7 +102,7 @@ export async function rolloutStream(
 
   // 3. End what runs. Groups that have not ended continue when the stream is started again.
   watching.cancel();
-  looks.over();
+  looks.cancel();
   trainer.close('the stream is stopped; starting its id again continues it');
   steering.closing();
   view.enter('stopping');

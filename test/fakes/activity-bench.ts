@@ -202,7 +202,7 @@ export async function activityBench(
     policy: (service) =>
       parts.controls && {
         records: createPolicyRecords({ facts: files.store.facts, service }),
-        controls: parts.controls,
+        controls: () => parts.controls ?? [],
         urls: parts.urls ?? parts.controls.map(({ replica }) => replica),
         refusalOf: parts.refusalOf ?? (() => Promise.resolve(null)),
         model: null,

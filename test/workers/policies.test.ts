@@ -30,7 +30,9 @@ async function kept(t: TestContext) {
   mock.timers.enable({ apis: ['setInterval', 'Date'], now: Date.now() });
   const end = keepPolicies(
     {
-      policies: new Map([['default', { records: counted, urls: [URL, OTHER], controls: [] }]]),
+      policies: new Map([
+        ['default', { records: counted, urls: [URL, OTHER], controls: () => [] }],
+      ]),
       pools: new Map(),
     },
     {

@@ -19,6 +19,8 @@ import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Ended } from '../contract.js';
+import type { Place } from '../close/fold-rows.js';
+import { rowsOf } from '../close/fold-rows.js';
 import type { Body, Dependencies } from '../dependencies.js';
 import { viewOf } from '../../model/policy/view.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
@@ -104,7 +106,6 @@ interface Quiet {
   mayRun: boolean;
 }
 
-type Place = Pick<RolloutRef, 'row' | 'repeat'>;
 const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 const placeKeys = (places: readonly Place[]): ReadonlySet<string> => new Set(places.map(placeKey));
 
@@ -114,9 +115,8 @@ const FEW = 20;
 /** All of a batch of slices, in the order in which each slice starts them; of one that is not there, its first. */
 function* placesIn(slices: readonly RowRange[], num_repeats = 1): Generator<Place> {
   if (slices.length === 0) yield { row: 0, repeat: 0 };
-  for (const { first, last } of slices)
-    for (let row = first; row <= last; row++)
-      for (let repeat = 0; repeat < num_repeats; repeat++) yield { row, repeat };
+  for (const row of slices.flatMap((slice) => [...rowsOf(slice)]))
+    for (let repeat = 0; repeat < num_repeats; repeat++) yield { row, repeat };
 }
 
 /** The first that runs, or is the next to run, and has no journal yet. */

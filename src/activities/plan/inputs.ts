@@ -6,7 +6,6 @@ import { Fault } from '../../model/faults.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
 import type { Pieces } from '../../platform/lines.js';
 import { textsOf } from '../../platform/lines.js';
-import { readWhole } from '../../platform/regular-file.js';
 import type { Bucket } from '../../platform/s3/bucket.js';
 import { createBucket, isRefusal, placeOf } from '../../platform/s3/bucket.js';
 import { parsedAs } from '../../model/unknown-fields.js';
@@ -37,20 +36,6 @@ export async function rowsBelow(
   const bucket = createBucket(place);
   const file = { name: path.posix.basename(key), chunks: closing(bucket, bucket.read(key)) };
   return rowsOf(file, { name: preview(name), badPath, faultOf: faultOfObject });
-}
-
-/** The content of a small file. Throws if there is none. */
-async function contentBelow(inputsDirectory: string, name: string): Promise<string> {
-  const place = placeOf(inputsDirectory);
-  if (place === null) return (await readWhole(await locate(name, inputsDirectory))).toString();
-  const bucket = createBucket(place);
-  try {
-    const content = await bucket.get(keyBelow(inputsDirectory, name));
-    if (content !== null) return content.toString();
-  } finally {
-    bucket.close();
-  }
-  throw new Error(`there is no object ${name} below ${inputsDirectory}`);
 }
 
 /** `name` is relative to it, or a whole address. */
@@ -170,13 +155,14 @@ export const findInputs: Body<'findInputs'> = async ([input], { deployment }) =>
   const { inputs_dir, sample_bytes } = deployment;
   const { token } = parsedAs(AskedInputs, input);
   const sees = async (own: string): Promise<boolean> => {
-    const file = path.join(FOLDER, `${own}.token`);
-    return (await contentBelow(inputs_dir, file).catch(() => null)) === own;
+    const rows = await rowsBelow(inputs_dir, path.join(FOLDER, `${own}.token`));
+    for await (const row of rows) return row === own;
+    return false;
   };
   return {
     inputs_dir,
     worker: `${process.pid}@${hostname()}`,
     most_characters: sample_bytes,
-    sees: token !== null && (await sees(token)),
+    sees: token !== null && (await sees(token).catch(() => false)),
   };
 };

@@ -240,7 +240,7 @@ async function checkEngines(
   const service = policy(request.generation.service);
   const record = (await service?.records.latest()) ?? null;
   const problems = await Promise.all(
-    (service?.controls ?? []).map(async (control): Promise<string | null> => {
+    (service?.controls() ?? []).map(async (control): Promise<string | null> => {
       const { state = 'current', epoch = 0 } = record?.replicas[control.replica] ?? {};
       const before = known.get(control);
       const isKnown = before?.epoch === epoch && performance.now() - before.at < KNOWN_MS;

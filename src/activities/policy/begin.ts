@@ -173,10 +173,8 @@ async function askEngines(policy: PolicyService, asking: Asking): Promise<Seen> 
   return { engines, absent: Object.fromEntries(absent), identity };
 }
 
-function meant(
-  { controls }: PolicyService,
-  { begin: { only, base }, record }: Asking,
-): WeightControl[] {
+function meant(policy: PolicyService, { begin: { only, base }, record }: Asking): WeightControl[] {
+  const controls = policy.controls();
   const urls = controls.map(({ replica }) => replica);
   const foreign = only?.find((url) => !urls.includes(url));
   if (foreign !== undefined)

@@ -28,11 +28,13 @@ export async function examineJoiner(
 ): Promise<EngineIdentity> {
   const record = await policy.records.latest();
   const bound = { within_ms: QUESTION_MS, signal };
-  const others = policy.controls.filter(
-    ({ replica }) =>
-      replica !== control.replica &&
-      (record === null || record.replicas[replica]?.examined === true),
-  );
+  const others = policy
+    .controls()
+    .filter(
+      ({ replica }) =>
+        replica !== control.replica &&
+        (record === null || record.replicas[replica]?.examined === true),
+    );
   const common = record?.identity ?? (await identityOf(others, { policy, control, bound }));
   const own = await control.identify(
     { model: common === null ? policy.model : common.model },
@@ -100,7 +102,7 @@ async function modeOfOthers(
   { control, identity, bound }: { control: WeightControl; identity: EngineIdentity; bound: Bound },
 ): Promise<EngineIdentity['logprobs_mode']> {
   const record = await records.latest();
-  const other = controls.find(({ replica }) => {
+  const other = controls().find(({ replica }) => {
     const entry = record?.replicas[replica];
     return replica !== control.replica && entry !== undefined && isServing(entry) && entry.examined;
   });

@@ -67,7 +67,7 @@ export function policyOf(
 
 /** How a replica's weights are changed; undefined: this process knows of no such replica. */
 export const knownControl = ({ controls }: PolicyService, url: string): WeightControl | undefined =>
-  controls.find(({ replica }) => replica === url);
+  controls().find(({ replica }) => replica === url);
 
 export function controlOf(policy: PolicyService, url: string): WeightControl {
   const control = knownControl(policy, url);

@@ -47,7 +47,7 @@ export const publish: Order = async (input, ordering) => {
   const earlier = await policy.records.latest();
   const targeting = { ...ordering, target };
   check(refusalOf(earlier, targeting));
-  const controls = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
+  const controls = policy.controls().filter(({ replica }) => isMeant(earlier, replica));
   const { away, notes } = await examine(controls, { publish: given, signal });
   const record = await policy.records.change((before) => {
     check(refusalOf(before, targeting));

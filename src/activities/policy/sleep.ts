@@ -68,7 +68,7 @@ async function recordSleep(
     refusalOfSleep(record, asked) ?? refusalOfHolder(record, { holder, heard, now: commonMs() });
   const earlier = await policy.records.latest();
   check(refusalOf(earlier));
-  const meant = policy.controls.filter(({ replica }) => isMeant(earlier, replica));
+  const meant = policy.controls().filter(({ replica }) => isMeant(earlier, replica));
   const ask = (control: WeightControl) => sleepOf(control, { record: earlier, level, signal });
   const { answers, away } = await askSome(meant, { ask, signal });
   return await policy.records.change((before) => {

@@ -42,7 +42,8 @@ function sliceOf(
   let synced = began;
   return async () => {
     const now = performance.now();
-    if (isSliceOver({ played_ms: now - began, turn_slice_ms, isCrowded: isCrowded() })) return true;
+    const slice_ms = isCrowded() ? Math.min(turn_slice_ms, CROWDED_SLICE_MS) : turn_slice_ms;
+    if (now - began >= slice_ms) return true;
     if (now - synced >= SYNC_EVERY_MS) {
       synced = now;
       await journal.sync();
@@ -53,14 +54,3 @@ function sliceOf(
 
 /** A slice costs 15 ms of CPU, a hundredth of this. Who waits for a slot waits for this and the turn in progress. */
 export const CROWDED_SLICE_MS = 2000;
-
-interface Played {
-  played_ms: number;
-  turn_slice_ms: number;
-  /** Others may wait for what this rollout holds. */
-  isCrowded: boolean;
-}
-
-/** Asked between two turns. An activity plays on as long as nobody else needs its place. */
-export const isSliceOver = ({ played_ms, turn_slice_ms, isCrowded }: Played): boolean =>
-  played_ms >= (isCrowded ? Math.min(turn_slice_ms, CROWDED_SLICE_MS) : turn_slice_ms);

@@ -2,7 +2,7 @@ import type { ControlOptions } from '../adapter.js';
 import type { Ask } from '../wire/ask.js';
 import { createAsk } from '../wire/ask.js';
 import type { Calls, HttpOptions } from '../wire/http.js';
-import { createCalls } from '../wire/http.js';
+import { createCalls, serverRoot } from '../wire/http.js';
 
 /** The engine, and where its weights are changed and have their label. */
 export interface Asked {
@@ -33,6 +33,7 @@ export function connect(options: ControlOptions) {
   const fresh = { max_answer_bytes: METRICS_BYTES };
   return {
     replica,
+    control_url: control_url ?? serverRoot(replica),
     http,
     engine: asking({ ...http, ...kept }),
     control: asking({ ...controlled, ...kept }),

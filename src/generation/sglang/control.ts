@@ -41,7 +41,7 @@ const REMEDIES: Remedies = {
 
 export function createSglangControl(options: ControlOptions): WeightControl {
   const { replica } = options;
-  const { engine, control, anew, http, close } = connect(options);
+  const { control_url, engine, control, anew, http, close } = connect(options);
   const { order } = control;
   const started = (bound: Bound) => sglang.startedOf(engine, bound);
   const said = async (bound: Bound): Promise<Marked> =>
@@ -64,7 +64,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
   return {
     replica,
     remedies: REMEDIES,
-    control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
+    control_url,
     ...identityCalls({ replica, engine, anew: anew.engine }),
     settings: async (bound) => sglang.settingsIn(await started(bound)),
     logprobsMode: (model, bound) =>

@@ -3,11 +3,12 @@ import { asleep, checkSet, hasRoute, probed } from '../control/answers.js';
 import type { ControlOptions } from '../adapter.js';
 import type { Asked } from '../control/connections.js';
 import { connect } from '../control/connections.js';
+import { identityOf } from '../control/identify.js';
 import type { Bound, Remedies, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { read } from '../wire/ask.js';
 import { adaptersIn } from '../wire/models.js';
-import { asOne, engineSettings, identify, processSign } from './identify.js';
+import { asOne, engineSettings, processSign } from './identify.js';
 import { isAsleep, Label, promptLogprobs, servedModels, WhetherPaused } from './questions.js';
 import { createVllmService } from './vllm-service.js';
 
@@ -56,10 +57,11 @@ export function createVllmControl(options: ControlOptions): WeightControl {
   return {
     replica,
     remedies: REMEDIES,
-    control_url: options.control_url ?? replica.replace(/\/v1$/, ''),
-    identify: async ({ model }, bound) => {
+    control_url: connections.control_url,
+    identify: async ({ model: asked }, bound) => {
       await asOne(anew, { starts: true, ...bound });
-      return await identify(engine, { model, ...bound });
+      const models = await servedModels(engine, bound);
+      return await identityOf(engine, { models, asked, ...bound });
     },
     asOne: ({ starts }, bound) => asOne(anew, { starts, ...bound }),
     processSign: (bound) => processSign(anew, bound),

@@ -1,19 +1,11 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
-import type { EngineIdentity } from '../../model/policy/record.js';
 import type { Asked } from '../control/connections.js';
-import { identityOf, theOne } from '../control/identify.js';
-import type { Ask } from '../wire/ask.js';
+import { theOne } from '../control/identify.js';
 import { jsonOf } from '../wire/ask.js';
 import type { HttpReply } from '../wire/wire-faults.js';
 import type { Bound, EngineSettings } from '../weight-control.js';
-import { labelIn, servedModels } from './questions.js';
-
-export const identify = async (
-  engine: Ask,
-  { model: asked, ...bound }: Bound & { model: string | null },
-): Promise<EngineIdentity> =>
-  identityOf(engine, { models: await servedModels(engine, bound), asked, ...bound });
+import { labelIn } from './questions.js';
 
 /** When the server's process began, among its metrics (capture 111). */
 const STARTED = /^process_start_time_seconds (\S{1,40})$/m;

@@ -10,8 +10,7 @@ import { shownPriority } from '../../model/workflow-safe/priority.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import { handleStop } from '../steering/stop.js';
-import { pageLine } from '../views/page-line.js';
-import { forDisplay, onWaiting, waitingLine } from '../views/waiting.js';
+import { forDisplay, onWaiting, pageLine, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details. It also handles `stop`. */
 export function showStream() {

@@ -12,8 +12,7 @@ import { shownPriority } from '../../model/workflow-safe/priority.js';
 import { quoted } from '../../platform/plain.js';
 import { batchProgressQuery } from '../steering/messages.js';
 import { handleStop } from '../steering/stop.js';
-import { pageLine } from './page-line.js';
-import { forDisplay, onWaiting, waitingLine } from './waiting.js';
+import { forDisplay, onWaiting, pageLine, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
 export function showBatch() {

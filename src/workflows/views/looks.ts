@@ -46,7 +46,7 @@ export function lookWhileTheyRun(
 const pauseAfter = ({ took_ms }: RolloutsSeen, age_ms: number): number =>
   Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, took_ms * SHARE_OF_TIME);
 
-/** Looks are only for display, so a failed one affects nothing else. `looks`: absent: there are none. */
+/** Until they are cancelled. Only for display, so a failed one affects nothing else. `looks`: absent: none. */
 function display(
   looks: true | undefined,
   { looking, seen }: Pick<Looks, 'seen'> & { looking: () => Promise<void> },
@@ -56,11 +56,7 @@ function display(
     seen(NOTHING_SEEN);
   };
   if (looks) scope.run(looking).then(ended, ended);
-  return {
-    over: (): void => {
-      scope.cancel();
-    },
-  };
+  return scope;
 }
 
 interface StepLooks {

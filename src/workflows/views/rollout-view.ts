@@ -20,8 +20,7 @@ import {
   RolloutTask,
   RolloutTurns,
 } from '../../model/workflow-safe/search-attributes.js';
-import { pageLine } from './page-line.js';
-import { forDisplay, onWaiting, waitingLine } from './waiting.js';
+import { forDisplay, onWaiting, pageLine, waitingLine } from './waiting.js';
 
 type Finished = Pick<FinishedRollout, 'result' | 'facts' | 'unlisted'>;
 

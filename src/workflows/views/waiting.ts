@@ -36,3 +36,7 @@ const short = (text: string): string => plainLine(text.slice(0, MOST));
 /** For current details, which are Markdown. */
 export const waitingLine = (waiting: Waiting): string =>
   `Waiting for ${waitingText(waiting, quoted)}`;
+
+/** A link to its page, for current details: behind an empty line; nothing where there is none. */
+export const pageLine = (page: string | undefined): string[] =>
+  page === undefined ? [] : ['', `[what the policy did](${page})`];
