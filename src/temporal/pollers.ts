@@ -3,8 +3,10 @@ import type { StoreIds } from '../trajectories/trajectory-store.js';
 import { commonMs } from '../platform/waits/common-clock.js';
 import { onTaskQueue } from './workflow-status.js';
 
+type Server = Connection['workflowService'];
+
 /** temporal.api.enums.v1.TaskQueueType, which none of the SDK's packages exports. */
-const TYPES = { workflow: 1, activity: 2 } as const;
+const TYPES = { workflow: 1, activity: 2 };
 
 /** How often a worker reports to a server that takes reports; the SDK's own default is 60 s. */
 export const REPORTS_EVERY_S = 2;
@@ -26,7 +28,6 @@ export interface Sign {
   every: number;
 }
 
-type Server = Connection['workflowService'];
 /** What is used of the SDK's `workflowService`. */
 export type PollerServer = Pick<Server, 'describeTaskQueue' | 'listWorkers'>;
 type Poller = Awaited<ReturnType<Server['describeTaskQueue']>>['pollers'][number];
@@ -46,11 +47,13 @@ interface AskedQueue extends TaskQueue {
 }
 export type Describing = Pick<PollerServer, 'describeTaskQueue'>;
 
-export const described = (
+export function described(
   server: Describing,
-  { namespace, name, type, ...more }: AskedQueue & { reportStats?: true },
-) =>
-  server.describeTaskQueue({ namespace, taskQueue: { name }, taskQueueType: TYPES[type], ...more });
+  { name, type, ...asked }: AskedQueue & { reportStats?: true },
+) {
+  const question = { ...asked, taskQueue: { name }, taskQueueType: TYPES[type] as never };
+  return server.describeTaskQueue(question);
+}
 
 async function workersOf(server: PollerServer, queue: AskedQueue): Promise<Workers> {
   const { namespace, name } = queue;
@@ -87,7 +90,7 @@ export async function reportsOf(
   }: { namespace: string; queues: readonly string[]; also_ended?: boolean },
 ): Promise<Report[]> {
   const reports = new Map<string, Report>();
-  let nextPageToken: Uint8Array | null | undefined = new Uint8Array();
+  let nextPageToken: Uint8Array | null = new Uint8Array();
   while (nextPageToken) {
     const query = also_ended ? anyOn(queues) : runningOn(queues);
     const question = { namespace, query, pageSize: 1000, nextPageToken };
@@ -100,7 +103,7 @@ export async function reportsOf(
       // Its workers report together, except for one that has ended alone.
       if (before === undefined || before.at < at) reports.set(process, { process, at });
     }
-    nextPageToken = page.nextPageToken?.length ? page.nextPageToken : null;
+    nextPageToken = page.nextPageToken.length > 0 ? page.nextPageToken : null;
   }
   return [...reports.values()];
 }
