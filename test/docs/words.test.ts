@@ -24,14 +24,14 @@ const GUIDE = 'a whole way of using it, from an example to its details';
 const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
-  'ARCHITECTURE.md': { words: 3000, why: 'each death and each failure, with its file' },
+  'ARCHITECTURE.md': { words: 2800, why: 'each death and each failure, with its file' },
   'CONTRIBUTING.md': { words: 1320, why: '1,000 beside the table of dependencies' },
-  'docs/agents.md': { words: 1750, why: GUIDE },
-  'docs/batches.md': { words: 2350, why: GUIDE },
+  'docs/agents.md': { words: 1800, why: GUIDE },
+  'docs/batches.md': { words: 2100, why: GUIDE },
   'docs/engines.md': { words: 1550, why: GUIDE },
-  'docs/environment-kinds.md': { words: 2300, why: 'thirteen kinds' },
+  'docs/environment-kinds.md': { words: 2100, why: 'thirteen kinds' },
   'docs/nemo.md': { words: 1820, why: 'a row for each name of NeMo RL and NeMo Gym' },
-  'docs/python-environments.md': { words: 1800, why: GUIDE },
+  'docs/python-environments.md': { words: 1850, why: GUIDE },
   'docs/stream.md': { words: 1220, why: GUIDE },
   'docs/trainers.md': { words: 2200, why: 'a section for each trainer' },
   'docs/training-data.md': { words: 2500, why: 'what a row says decides what trains' },
