@@ -45,7 +45,7 @@ def main() -> None:
     client = Client.connect()
     print(client, flush=True)
     if served(client) > trained:
-        sys.exit(f"version {served(client)} is served, and its checkpoint is missing: restore it, or use a new stack")
+        sys.exit(f"version {served(client)} is served, and its checkpoint is missing: restore it, or end the stack, remove its .rollouts and start it again")
     if trained >= STEPS:
         print(f"{STREAM}: all steps are taken")
         with suppress(NotFound):  # Still runs if the trainer died before it could stop it.

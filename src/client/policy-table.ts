@@ -1,5 +1,6 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
 import { holdText } from '../model/workflow-safe/hold.js';
+import type { ReplicaView } from '../model/workflow-safe/policy.js';
 import { briefFault, sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { aimOf, holderText, needsTexts } from '../model/workflow-safe/policy-texts.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
@@ -11,17 +12,18 @@ export function policyTable(
   { service, record, phases, updates, transfer, heard_at }: PolicyStatus,
   now: number,
 ): string[] {
-  if (record === null) return [`${service}: nothing has been published`];
+  if (record === null)
+    return [
+      `${service}: nothing has been published; engines play with the weights they began with`,
+    ];
   const { version, replicas, weights } = record;
   const path = version === null ? '' : (weights[String(version)]?.path ?? '');
   const rows = Object.entries(replicas).map(([url, one]) => [
     url,
     phases[url] === undefined ? one.state : `${one.state}: ${phases[url]}`,
     one.version === null ? '-' : String(one.version),
-    one.paused_until === null
-      ? '-'
-      : `${Math.max(0, (one.paused_until - now) / 1000).toFixed(0)} s left`,
-    briefFault(one.fault ?? (one.examined === false ? 'has joined; not examined yet' : '')),
+    one.paused_until === null ? '-' : left(one.paused_until, now),
+    briefFault(one.fault ?? standing(one, now)),
   ]);
   const said = updates.map(({ version: of, at, paused_s, total_s, fault }) => [
     new Date(at).toISOString().slice(11, 19),
@@ -42,6 +44,15 @@ export function policyTable(
       ? []
       : ['', ...columns([['update at', 'version', 'paused', 'in all', ''], ...said])]),
   ];
+}
+
+const left = (until: number, now: number): string =>
+  `${Math.max(0, (until - now) / 1000).toFixed(0)} s left`;
+
+function standing({ state, examined, draining_until }: ReplicaView, now: number): string {
+  if (draining_until !== undefined && state !== 'away')
+    return `draining, ${left(draining_until, now)}`;
+  return examined === false ? 'has joined; not examined yet' : '';
 }
 
 function held(

@@ -209,8 +209,9 @@ export async function loadConfig(
   { missing = false, directory = path.dirname(path.resolve(file)) } = {},
 ): Promise<Config> {
   const bytes = await readWhole(file).catch((cause: unknown) => {
-    if (missing && isMissing(cause)) return NOTHING;
-    throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
+    if (!isMissing(cause)) throw new Error(`cannot read ${file}`, { cause });
+    if (missing) return NOTHING;
+    throw new Error(`there is no ${file}: write one, or name another with --config`);
   });
   const read: unknown = parseYaml(textOf(bytes, file), file) ?? {};
   // Who may do without the file brings environments, and may do without those in it, too.

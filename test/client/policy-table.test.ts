@@ -34,6 +34,14 @@ test('a policy’s table says where each replica is, in which phase, and how lon
   assert.equal(update, '12:30:00   17       1.23 s  5.68 s  done');
 });
 
+test('a table says how long an engine that drains may play its streams', () => {
+  const replicas = { 'http://a/v1': { ...entry, draining_until: at + 9000 } };
+  const a = policyTable({ ...status, record: { ...status.record!, replicas } }, at).find((line) =>
+    line.startsWith('http'),
+  );
+  assert.match(a ?? '', /^http:\/\/a\/v1 +current +17 +- +draining, 9 s left$/);
+});
+
 test('while no replica serves, a table says since when, which, why, and what to do', () => {
   const fault = 'load: no such file';
   const record = {
@@ -94,7 +102,9 @@ test('what an engine says is plain text in it', () => {
 
 test('a policy without a record has no table', () => {
   const lines = policyTable({ ...status, record: null, updates: [] }, at);
-  assert.deepEqual(lines, ['default: nothing has been published']);
+  assert.deepEqual(lines, [
+    'default: nothing has been published; engines play with the weights they began with',
+  ]);
 });
 
 test('drawn again on a narrow terminal, a table takes as many rows as it has lines, however long a fault is', () => {
