@@ -50,11 +50,6 @@ describe('a batch of programs', () => {
       /generation\.prompt_logprobs: expected false, /,
     ],
     [
-      "a limit of the sample's prompt",
-      { max_prompt_tokens: 1 },
-      /max_prompt_tokens: expected null, /,
-    ],
-    [
       'the semantics of another loop',
       { semantics: 'nemo-rl-async' },
       /semantics: expected standard, /,

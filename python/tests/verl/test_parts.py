@@ -81,7 +81,7 @@ class Loop(unittest.TestCase):
             loop = object.__new__(agent_loop.DurableAgentLoop)
             base = agent_loop.AgentLoopBase.__init__
             agent_loop.AgentLoopBase.__init__ = lambda self, **given: None
-            loop.config = OmegaConf.create({"trainer": {"v1": {"durable_rollouts": mark}}})
+            loop.config = OmegaConf.create({"trainer": {"experiment_name": "run-3", "v1": {"durable_rollouts": mark}}})
             try:
                 loop.__init__("math", settings)
             finally:

@@ -11,7 +11,7 @@ const USUAL_LENGTH = 16_384;
 
 /** Refuses settings that mean nothing where the program says what is rendered, instead of ignoring them. */
 export function checkPrograms(
-  { generation, semantics, max_seq_len, max_prompt_tokens }: StoredRequest,
+  { generation, semantics, max_seq_len }: StoredRequest,
   {
     tasks,
     environment,
@@ -36,7 +36,6 @@ export function checkPrograms(
       'chat or null',
     ],
     ['generation.prompt_logprobs', prompt_logprobs, !prompt_logprobs, 'false'],
-    ['max_prompt_tokens', max_prompt_tokens, max_prompt_tokens === null, 'null'],
     ['semantics', semantics, !isUpstream(semantics), 'standard'],
   ];
   const problems = asked.flatMap(([where, got, isFine, expected]) =>
