@@ -2,7 +2,7 @@ import { Fault } from '../model/faults.js';
 import type { ForeignObject } from '../model/foreign-object.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
-import type { GenerationSettings } from '../model/batch-request.js';
+import type { GenerationSettings } from '../model/generation-settings.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
 import type { Place, PlacedPicture } from '../model/pictures.js';
 import type { NamedAdapter } from '../model/policy/adapters.js';

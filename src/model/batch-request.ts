@@ -4,6 +4,7 @@ import { Duration } from './durations.js';
 import { foreignObject } from './foreign-object.js';
 import { Fork } from './fork.js';
 import { GenerationSettings } from './generation-settings.js';
+import { AttemptSettings, Overlong, TrainResampled, TrainSeparate } from './play-settings.js';
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
 import { isUpstream, Semantics } from './semantics.js';
@@ -28,31 +29,6 @@ export const BatchId = z
   });
 
 const bytesOf = (value: unknown): number => utf8Length(writeJson(value));
-
-export { GenerationSettings };
-
-export const AttemptSettings = z
-  .strictObject({
-    environment: z
-      .int()
-      .min(1)
-      .max(100)
-      .default(3)
-      .describe("how often one turn's environment may raise an exception before the rollout fails"),
-    agent: z
-      .int()
-      .min(1)
-      .max(100)
-      .default(3)
-      .describe(
-        "how often an agent's program may fail by itself before the rollout fails; lost workers and faults of engines do not count",
-      ),
-  })
-  .prefault({});
-
-export const Overlong = z.enum(['keep', 'mask', 'drop']);
-export const TrainResampled = z.enum(['winner', 'all', 'none']);
-export const TrainSeparate = z.enum(['all', 'with_tools', 'none']);
 
 const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;

@@ -1,21 +1,16 @@
 import { z } from 'zod';
 import { maybe } from './field-kinds.js';
-import {
-  AttemptSettings,
-  GenerationSettings,
-  Overlong,
-  TrainResampled,
-  TrainSeparate,
-} from './batch-request.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, Fault, FAULT_TYPES } from './faults.js';
 import { Fork } from './fork.js';
+import { GenerationSettings } from './generation-settings.js';
 import { AGENT_LINES, Program } from './journal/agent-lines.js';
 import { Glance } from './journal/glance.js';
 import { foreign, logprobs, Reward, tokenIds, written } from './journal/line-parts.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { PlacedPicture } from './pictures.js';
+import { AttemptSettings, Overlong, TrainResampled, TrainSeparate } from './play-settings.js';
 import { preview } from './problems.js';
 import { Semantics } from './semantics.js';
 import { IN_LINES } from './workflow-safe/foreign.js';

@@ -15,3 +15,11 @@ export const isLogprob = (value: unknown): value is number =>
 const GREATEST_FLOAT32 = 2 ** 128 - 2 ** 104;
 const tooLarge = 'expected a number that float32 has';
 export const Float32 = z.number().min(-GREATEST_FLOAT32, tooLarge).max(GREATEST_FLOAT32, tooLarge);
+
+/** Above any meaningful weight, and small enough that no sum over a batch is infinite in float32. */
+const GREATEST_MULTIPLIER = 1e6;
+const notMultiplier = `expected a number from 0 to ${GREATEST_MULTIPLIER}`;
+export const LossMultiplier = z
+  .number()
+  .min(0, notMultiplier)
+  .max(GREATEST_MULTIPLIER, notMultiplier);

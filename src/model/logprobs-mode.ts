@@ -1,4 +1,4 @@
-import type { GenerationSettings } from './batch-request.js';
+import type { GenerationSettings } from './generation-settings.js';
 
 /** `processed`: of what is sampled. `raw`: before temperature, filters and penalties. `unknown`: it does not show. */
 export const LOGPROBS_MODES = ['processed', 'raw', 'unknown'] as const;

@@ -5,7 +5,8 @@ import { inOrder, orderOf } from '../platform/json/order.js';
 import { nullIsAbsent } from './absent.js';
 import { Content } from './content.js';
 import { foreignObject } from './foreign-object.js';
-import { Float32 } from './logprob.js';
+import { Float32, LossMultiplier } from './logprob.js';
+import { Row } from './results/row-columns.js';
 import { listOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
 import { IN_SAMPLES } from './workflow-safe/foreign.js';
@@ -27,95 +28,42 @@ export const Message = nullIsAbsent(
 );
 export type Message = z.infer<typeof Message>;
 
-/** Columns that rows add. A sample with such a column is refused, because its row would overwrite it. */
-export const ROW_COLUMNS = [
-  'rollout_id',
-  'batch_id',
-  'row',
-  'repeat',
-  'total_reward',
-  'rewards',
-  'stop_reason',
-  'terminated',
-  'truncated',
-  'max_turns_reached',
-  'turn_count',
-  'total_tokens',
-  'assistant_tokens',
-  'env_tokens',
-  'train_mask',
-  'policy_versions',
-  'segments',
-  'attempts',
-  'timing',
-  'failure',
-  'schema_version',
-  'replaces',
-  'semantics',
-  'extracted_answer',
-  'agent_result',
-  'turn_rewards',
-  'finish_reasons',
-  'prompt_tokens',
-  'restarted_turns',
-  'logprobs_mode',
-  'version_source',
-  'untokenized',
-  'reward_shaping',
-  'sequences',
-  'calls',
-  'lives',
-  'unanswered',
-  'malformed_calls',
-  'structured_calls',
-  'resampled',
-  'program_end',
-  'all_tokens',
-  'over_span',
-  'forked_from',
-  'forked_at',
-] as const;
+/** The columns of a sample that this project reads. */
+const COLUMNS = {
+  message_log: listOf(Message).describe('the prompt. Empty only for an agent'),
+  task_name: Word.describe('a key of `environments` in temporal.yaml'),
+  extra_env_info: foreignObject()
+    .optional()
+    .describe('what the environment needs to know of the sample, and its first state'),
+  stop_strings: listOf(Word)
+    .nullish()
+    .describe(
+      "apply besides the request's, until the environment returns others. Under `nemo-rl-sync` a sample without this column never gets any from the environment, one with null does",
+    ),
+  idx: z.unknown().optional().describe('comes back in the row; absent: the row'),
+  loss_multiplier: LossMultiplier.optional().describe(
+    'comes back in the row; 0: the row is not to be trained on',
+  ),
+  length: z.number().optional().describe('comes back in the row'),
+};
 
 export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'token_lag', 'masked'] as const;
+
+const ADDED = Object.keys(Row.shape).filter((name) => !(name in COLUMNS));
+
+/** Columns that rows add. A sample with such a column is refused, because its row would overwrite it. */
+export const ROW_COLUMNS = ADDED.filter((name) => !STREAM_COLUMNS.some((one) => one === name));
 
 /** Columns that are absent if they are null; all others are the user's own. `stop_strings: null` has a meaning. */
 const NULLABLE: ReadonlySet<string> = new Set([
   ...['extra_env_info', 'idx', 'loss_multiplier', 'length'],
-  ...ROW_COLUMNS,
-  ...STREAM_COLUMNS,
+  ...ADDED,
 ]);
-
-/** Above any meaningful weight, and small enough that no sum over a batch is infinite in float32. */
-const GREATEST_MULTIPLIER = 1e6;
-const notMultiplier = `expected a number from 0 to ${GREATEST_MULTIPLIER}`;
-export const LossMultiplier = z
-  .number()
-  .min(0, notMultiplier)
-  .max(GREATEST_MULTIPLIER, notMultiplier);
 
 /** One row of the input (upstream: DatumSpec). Unknown columns come back untouched. */
 export const Sample = withPossibleNames(
   nullIsAbsent(
-    z
-      .looseObject({
-        message_log: listOf(Message).describe('the prompt. Empty only for an agent'),
-        task_name: Word.describe('a key of `environments` in temporal.yaml'),
-        extra_env_info: foreignObject()
-          .optional()
-          .describe('what the environment needs to know of the sample, and its first state'),
-        stop_strings: listOf(Word)
-          .nullish()
-          .describe(
-            "apply besides the request's, until the environment returns others. Under `nemo-rl-sync` a sample without this column never gets any from the environment, one with null does",
-          ),
-        idx: z.unknown().optional().describe('comes back in the row; absent: the row'),
-        loss_multiplier: LossMultiplier.optional().describe(
-          'comes back in the row; 0: the row is not to be trained on',
-        ),
-        length: z.number().optional().describe('comes back in the row'),
-      })
-      .superRefine(checkPrompt)
-      .superRefine(checkColumns),
+    z.looseObject(COLUMNS).superRefine(checkPrompt).superRefine(checkColumns),
     (column) => NULLABLE.has(column),
   ),
 );

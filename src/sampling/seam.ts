@@ -1,4 +1,4 @@
-import type { GenerationSettings } from '../model/batch-request.js';
+import type { GenerationSettings } from '../model/generation-settings.js';
 import type { Finish, RolloutSettings } from '../model/journal.js';
 import type { Sampled } from '../model/journal/open-answers.js';
 import { turnsOf } from '../model/journal/calls.js';

@@ -16,7 +16,7 @@ import { Drain, Join, Leave } from '../../src/model/policy/replicas.js';
 import { Answers } from '../../src/model/results/answers.js';
 import { BatchResult, StepResult } from '../../src/model/results/result.js';
 import { Row } from '../../src/model/results/row-columns.js';
-import { ROW_COLUMNS, STREAM_COLUMNS, Sample } from '../../src/model/sample.js';
+import { Sample } from '../../src/model/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';
@@ -158,12 +158,6 @@ for (const { page, name, but } of PAGES) {
     assert.deepEqual(missing, []);
   });
 }
-
-test('a sample may have no column that the row’s schema adds to it, and each that it adds is named so', () => {
-  const own = [...Object.keys(shapeOf('sample').properties ?? {}), 'message_log'];
-  const added = Object.keys(shapeOf('row').properties ?? {}).filter((name) => !own.includes(name));
-  assert.deepEqual(added.toSorted(), [...ROW_COLUMNS, ...STREAM_COLUMNS].toSorted());
-});
 
 test('what two parts have in common stands in a table once', () => {
   const properties = { start: { type: 'integer', description: 'the first' } };

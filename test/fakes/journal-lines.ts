@@ -1,4 +1,4 @@
-import { GenerationSettings } from '../../src/model/batch-request.js';
+import { GenerationSettings } from '../../src/model/generation-settings.js';
 import type { Entry, JournalLine, LineOf, RolloutSettings } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import type { GenerationSettings } from '../../src/model/batch-request.js';
+import type { GenerationSettings } from '../../src/model/generation-settings.js';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
 import type { Sampled } from '../../src/model/journal/open-answers.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { GenerationSettings } from '../../src/model/batch-request.js';
+import type { GenerationSettings } from '../../src/model/generation-settings.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { sendJson } from '../servers/json-server.js';
 import { fakeSglang, PLAIN } from './fake-sglang.js';

@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { after, before, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { probeLogprobsMode } from '../../src/generation/logprobs-probe.js';
-import type { GenerationSettings } from '../../src/model/batch-request.js';
+import type { GenerationSettings } from '../../src/model/generation-settings.js';
 import type { Row } from '../../src/model/results/row.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';

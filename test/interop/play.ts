@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
-import type { GenerationSettings } from '../../src/model/batch-request.js';
+import type { GenerationSettings } from '../../src/model/generation-settings.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { LineOf } from '../../src/model/journal.js';
 import { createRandom } from '../../simulator/random.js';

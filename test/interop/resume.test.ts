@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { after, before, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
-import type { GenerationSettings } from '../../src/model/batch-request.js';
+import type { GenerationSettings } from '../../src/model/generation-settings.js';
 import { createRandom } from '../../simulator/random.js';
 import { openEngine, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
 import type { Outcome, Turn } from './play.js';

@@ -1,4 +1,4 @@
-import type { GenerationSettings } from '../../model/batch-request.js';
+import type { GenerationSettings } from '../../model/generation-settings.js';
 import { textOf } from '../../model/content.js';
 import type { LogMessage } from '../../model/results/row-parts.js';
 import type { Message } from '../../model/sample.js';

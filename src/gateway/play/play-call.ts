@@ -1,6 +1,6 @@
 import { saidIn } from '../../model/calls/parsers/read-answer.js';
 import type { Fault } from '../../model/faults.js';
-import type { GenerationSettings } from '../../model/batch-request.js';
+import type { GenerationSettings } from '../../model/generation-settings.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
 import type { JournalCall } from '../../model/journal/calls.js';
 import { promptOf } from '../../model/journal/calls.js';

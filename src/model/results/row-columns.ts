@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { count, maybe, text } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Shaping } from '../journal.js';
+import { LossMultiplier } from '../logprob.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
-import { LossMultiplier } from '../sample.js';
 import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import {
   AllTokens,
