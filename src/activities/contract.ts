@@ -1,13 +1,12 @@
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
-import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
-import type { Failures } from '../model/workflow-safe/failures.js';
+import type { LimitsChange, TurnLimits, Limits } from '../model/workflow-safe/limits.js';
 import type { BatchResult, Counts } from '../model/results/result.js';
 import type { TaskPriority } from '../model/workflow-safe/priority.js';
 import type { GroupFiles } from '../model/workflow-safe/groups.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
-import type { Waiting } from '../model/workflow-safe/waiting.js';
+import type { Waiting, Failures } from '../model/results/answers.js';
 
 /**
  * What workflows and activities exchange, and all that workflows see of activities. These values are in history, so
@@ -235,9 +234,7 @@ interface FoldGroups extends CloseBatch {
 
 export type { BatchResult, Counts };
 
-export type { BatchProgress } from '../model/results/answers.js';
-
-export type { Waiting } from '../model/workflow-safe/waiting.js';
+export type { BatchProgress, Waiting } from '../model/results/answers.js';
 
 /** Counts of a batch's or a slice's rollouts, from their results. */
 export interface Tally {

@@ -3,7 +3,7 @@ import type { Gateway } from '../gateway/agent-session.js';
 import type { Replicas, Sharer } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
-import type { Waiting } from '../model/workflow-safe/waiting.js';
+import type { Waiting } from '../model/results/answers.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt, RunAttempt } from './attempt.js';

@@ -13,7 +13,7 @@ import type { ServerAddress } from '../client/server.js';
 import type { WatchOptions } from '../client/progress.js';
 import { stackAt } from '../../dev/folder-claim.js';
 import { whySilent } from '../../dev/running-stack.js';
-import type { Failures } from '../model/workflow-safe/failures.js';
+import type { Failures } from '../model/results/answers.js';
 import { commandLine } from '../platform/command.js';
 import { writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED } from '../platform/process/interrupts.js';

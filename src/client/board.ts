@@ -6,7 +6,7 @@ import {
   waitingText,
 } from '../model/workflow-safe/waiting.js';
 import { mostFrequentText } from '../model/workflow-safe/failures.js';
-import type { Waiting } from '../model/workflow-safe/waiting.js';
+import type { Waiting } from '../model/results/answers.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Pace } from './pace.js';

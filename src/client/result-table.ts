@@ -1,5 +1,5 @@
 import type { BatchResult, Counts } from '../activities/contract.js';
-import type { Failures } from '../model/workflow-safe/failures.js';
+import type { Failures } from '../model/results/answers.js';
 import { failureTexts } from '../model/workflow-safe/failures.js';
 import { nearPath } from '../platform/near-path.js';
 import { plainLine } from '../platform/plain.js';

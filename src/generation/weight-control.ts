@@ -1,7 +1,7 @@
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { CacheRule, PauseMode, Weights } from '../model/policy/orders.js';
 import type { EngineIdentity } from '../model/policy/record.js';
-import type { SleepLevel } from '../model/workflow-safe/policy.js';
+import type { SleepLevel } from '../model/workflow-safe/policy-states.js';
 
 /**
  * The calls with which a workflow changes the weights of one replica's engine. Every call is bounded, and every answer

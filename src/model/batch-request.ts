@@ -195,21 +195,14 @@ export const SingleRollout = z
   .superRefine(checkSettings);
 export type SingleRollout = z.infer<typeof SingleRollout>;
 
-export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchRequest {
-  return {
-    ...settings,
-    samples: [sample],
-    limit: null,
-    num_repeats: 1,
-    max_in_flight: 1,
-    priority: 3,
-    share: 1,
-    completion: { policy: 'complete' },
-    min_valid: 1,
-    rollout_workflows: true,
-  };
-}
+export const toBatchRequest = ({ sample, ...settings }: SingleRollout): BatchRequest => ({
+  ...BatchRequest.parse({ samples: [0] }),
+  ...settings,
+  samples: [sample],
+  max_in_flight: 1,
+});
 
+/** A rollout's place in its batch: row of the input and member of the row's group, both from 0. */
 export const RolloutRef = z.strictObject({
   batch_id: BatchId,
   row: Count,

@@ -16,8 +16,6 @@ import { Semantics } from './semantics.js';
 import { IN_LINES } from './workflow-safe/foreign.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
-export { Reward };
-
 /**
  * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer, a
  * random id per activity attempt: Temporal's attempt numbers restart and give no order. `trajectory.ts` defines what
@@ -107,7 +105,7 @@ const BeginLine = z.object({
 /** The session was ended. A later attempt needs another one. */
 const CloseLine = z.object({ kind: z.literal('close'), ...written, session: SessionMark });
 
-/** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
+/** Limits that were changed while the rollout ran. */
 export const ChangedLimits = z.object({
   max_rollout_turns: z.int().exactOptional(),
   max_new_tokens: z.int().exactOptional(),

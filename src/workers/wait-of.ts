@@ -1,7 +1,7 @@
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { waitIn } from '../activities/waits.js';
-import type { Waiting } from '../model/workflow-safe/waiting.js';
+import type { Waiting } from '../model/results/answers.js';
 import {
   REPAIR,
   operatorsHand,

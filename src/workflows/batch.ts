@@ -1,6 +1,6 @@
 import { CancellationScope, CancelledFailure } from '@temporalio/workflow';
 import type { BatchPlan, BatchResult } from '../activities/contract.js';
-import type { Failures } from '../model/workflow-safe/failures.js';
+import type { Failures } from '../model/results/answers.js';
 import { mostFrequentText } from '../model/workflow-safe/failures.js';
 import { closeBatch, planBatch } from './activity-options.js';
 import { showBatch } from './views/batch-view.js';

@@ -1,5 +1,5 @@
 import { condition, continueAsNew } from '@temporalio/workflow';
-import type { PolicyView } from '../model/workflow-safe/policy.js';
+import type { PolicyView } from '../model/results/answers.js';
 import { takeOrder } from './activity-options.js';
 import { watchHistory } from './long-history.js';
 import { carryOut } from './policy/carry-out.js';

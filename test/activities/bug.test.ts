@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { ApplicationFailure } from '@temporalio/common';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import { Fault } from '../../src/model/faults.js';
-import type { Waiting } from '../../src/model/workflow-safe/waiting.js';
+import type { Waiting } from '../../src/model/results/answers.js';
 import { keepSecret } from '../../src/platform/secrets.js';
 import { mockAttempt } from '../fakes/activity-bench.js';
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { Ticket } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { viewOf } from '../../src/model/policy/view.js';
-import type { ReplicaState } from '../../src/model/workflow-safe/policy.js';
+import type { ReplicaState } from '../../src/model/workflow-safe/policy-states.js';
 import { whyNothingServes } from '../../src/model/workflow-safe/policy.js';
 
 const view = (version: number | null, ...states: [ReplicaState, string | null][]) => ({

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { PolicyView, ReplicaState } from '../../src/model/workflow-safe/policy.js';
+import type { ReplicaState } from '../../src/model/workflow-safe/policy-states.js';
+import type { PolicyView } from '../../src/model/results/answers.js';
 import {
   countAt,
   isPhaseNews,

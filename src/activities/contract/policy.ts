@@ -1,7 +1,6 @@
 import type { PauseMode } from '../../model/policy/orders.js';
-import type { HeldEngine, PublishSummary } from '../../model/results/answers.js';
+import type { HeldEngine, PublishSummary, PolicyView } from '../../model/results/answers.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
-import type { PolicyView } from '../../model/workflow-safe/policy.js';
 
 export type {
   PolicyState,

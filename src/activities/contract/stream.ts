@@ -1,5 +1,5 @@
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
-import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import type { Waiting } from '../../model/results/answers.js';
 import type { PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { StepResult } from '../../model/results/result.js';
 import type { Admitted, GroupEnd, OutGroup, StepFact } from '../../model/stream/facts.js';

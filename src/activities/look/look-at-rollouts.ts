@@ -15,7 +15,7 @@ import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { sliceId, slicesOf } from '../../model/workflow-safe/slices.js';
-import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import type { Waiting } from '../../model/results/answers.js';
 import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Ended } from '../contract.js';

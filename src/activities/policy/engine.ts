@@ -5,7 +5,7 @@ import { isOwnAdapter } from '../../model/policy/adapters.js';
 import { AGREED_IDS, distance } from '../../model/policy/agreement.js';
 import type { CacheRule, PauseMode, Probe } from '../../model/policy/orders.js';
 import type { ReplicaChange, TicketEngine } from '../../model/policy/record.js';
-import type { Phase } from '../../model/workflow-safe/policy.js';
+import type { Phase } from '../../model/workflow-safe/policy-states.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
 import { refused, withoutUrl } from './policy-service.js';
 

@@ -1,4 +1,4 @@
-import type { Failures } from '../../model/workflow-safe/failures.js';
+import type { Failures } from '../../model/results/answers.js';
 import { sumOf } from '../../model/workflow-safe/failures.js';
 import type { OpenGroup } from '../../model/workflow-safe/stream/state.js';
 import { countedOut, pacingFrom } from '../../model/workflow-safe/stream/state.js';

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import type { PolicyView, Waiting } from '../../model/results/answers.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { lowestServed, servedOf } from '../../model/workflow-safe/stream/state.js';
-import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import { isOfTemporal, timeText } from '../../model/workflow-safe/waiting.js';
 import type { Served } from '../contract/stream.js';
 import type { Body, Dependencies } from '../dependencies.js';

@@ -1,9 +1,10 @@
+import { Reward } from '../../model/journal/line-parts.js';
 import { z } from 'zod';
 import type { EnvironmentMessage, TurnAnswer } from '../../environments/environment.js';
 import { type Content, sizeOf } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
-import { type LineOf, Reward } from '../../model/journal.js';
+import { type LineOf } from '../../model/journal.js';
 import { type Problem, problemsOf } from '../../model/problems.js';
 import { IN_LINES } from '../../model/workflow-safe/foreign.js';
 import { describeError } from '../../platform/errors.js';

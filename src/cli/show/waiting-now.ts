@@ -2,7 +2,7 @@ import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { describedAs } from '../../client/batch-client.js';
 import type { Server } from '../../client/server.js';
 import { lastSeen, openServerToLook, query } from '../../client/server.js';
-import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import type { Waiting } from '../../model/results/answers.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import { plainLine } from '../../platform/plain.js';
 import { LATE, within } from '../../platform/waits/abort.js';

@@ -5,7 +5,7 @@ import { componentsOf } from '../../model/agent/rewards.js';
 import type { AgentSample } from '../../model/agent/sample.js';
 import { shapedReward, type ShapingRules } from '../../model/agent/shaping.js';
 import { Fault } from '../../model/faults.js';
-import { Reward } from '../../model/journal.js';
+import { Reward } from '../../model/journal/line-parts.js';
 import { numberOfBoolean } from '../../model/untrusted.js';
 import { shapeProblem } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';

@@ -1,4 +1,4 @@
-import type { SleepLevel } from '../../model/workflow-safe/policy.js';
+import type { SleepLevel } from '../../model/workflow-safe/policy-states.js';
 import type { Bound, WeightControl } from '../weight-control.js';
 import type { Ask } from '../wire/ask.js';
 import { asleep } from '../control/answers.js';

@@ -1,4 +1,4 @@
-import { Reward } from '../journal.js';
+import { Reward } from '../journal/line-parts.js';
 import { preview, textOf } from '../problems.js';
 import { numberOfBoolean } from '../untrusted.js';
 import { cutToBytes } from '../../platform/utf8.js';

@@ -2,7 +2,7 @@ import { shortened } from '../../platform/errors.js';
 import type { JournalLine, LineOf } from '../journal.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
-import type { Waiting } from '../workflow-safe/waiting.js';
+import type { Waiting } from '../results/answers.js';
 import { timeText } from '../workflow-safe/waiting.js';
 
 /**

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { Flag, orNull } from '../field-kinds.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
-import type { ReplicaState } from '../workflow-safe/policy.js';
-import { REPLICA_NEEDS, REPLICA_STATES, TRANSFER } from '../workflow-safe/policy.js';
+import { REPLICA_NEEDS, REPLICA_STATES } from '../workflow-safe/policy-states.js';
+import type { ReplicaState } from '../workflow-safe/policy-states.js';
+import { TRANSFER } from '../workflow-safe/policy.js';
 import { Begin, Holder, Level, Manner, Weights } from './orders.js';
 
 /**

@@ -1,5 +1,6 @@
+import type { PolicyView, ReplicaView } from '../results/answers.js';
 import { toMs } from '../workflow-safe/durations.js';
-import type { PolicyView, ReplicaView, TicketView } from '../workflow-safe/policy.js';
+import type { TicketView } from '../workflow-safe/policy.js';
 import { deletablePaths } from './adapters.js';
 import type { Holding, PolicyRecord, Published, ReplicaEntry, Ticket } from './record.js';
 import { fieldsOf, firstRecord } from './record.js';

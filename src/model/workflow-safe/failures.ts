@@ -1,8 +1,5 @@
 import type { Failures } from '../results/answers.js';
 
-/** Failed rollouts by the type of their failure, each with the first message and the rollout that has it. */
-export type { Failures };
-
 const MOST_TEXT = 300;
 
 export const oneFailure = ({

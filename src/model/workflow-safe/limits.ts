@@ -1,20 +1,19 @@
 import { durationMs, durationProblem } from './durations.js';
 import { fieldsProblem, integerProblem } from './fields.js';
 
-/** Limits of turns; a turn's activity writes them to the journal. */
-export interface TurnLimits {
-  max_rollout_turns?: number;
-  max_new_tokens?: number;
-  max_seq_len?: number;
+export interface Limits {
+  max_rollout_turns: number;
+  max_new_tokens: number;
+  max_seq_len: number;
+  /** Limit of the whole rollout, from its first run's start. */
+  rollout_timeout: string;
 }
 
 /** What an update changes; omitted fields stay. */
-export interface LimitsChange extends TurnLimits {
-  /** Limit of the whole rollout, from its first run's start. */
-  rollout_timeout?: string;
-}
+export type LimitsChange = Partial<Limits>;
 
-export type Limits = Required<LimitsChange>;
+/** Limits of turns; a turn's activity writes them to the journal. */
+export type TurnLimits = Omit<LimitsChange, 'rollout_timeout'>;
 
 export const rolloutTimeoutMs = ({ rollout_timeout }: LimitsChange): number | null =>
   durationMs(rollout_timeout);

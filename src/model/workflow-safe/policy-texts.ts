@@ -1,5 +1,5 @@
-import type { PolicyStatus } from '../results/answers.js';
-import type { PolicyView, TicketView } from './policy.js';
+import type { PolicyStatus, PolicyView } from '../results/answers.js';
+import type { TicketView } from './policy.js';
 import { canRestore, remedyWithoutFiles, timeOfDay } from './policy.js';
 
 /** What each replica that needs something waits for, and what to do. */

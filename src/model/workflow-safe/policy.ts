@@ -3,16 +3,6 @@ import { PHASES, type Phase, type ReplicaState } from './policy-states.js';
 
 /** What workflow `policy` decides with: the state of each replica, without weights and probe. */
 
-export {
-  REPLICA_NEEDS,
-  REPLICA_STATES,
-  type Phase,
-  type ReplicaNeeds,
-  type ReplicaState,
-  type SleepLevel,
-} from './policy-states.js';
-export type { PolicyView, ReplicaView };
-
 export type TicketView = NonNullable<PolicyView['ticket']>;
 
 export type SleepView = NonNullable<PolicyView['sleep']>;

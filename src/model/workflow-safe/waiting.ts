@@ -1,8 +1,5 @@
 import type { Waiting } from '../results/answers.js';
 
-/** Signal `waiting`, and what rollouts and batches show: what is waited for; null when the wait is over. */
-export type { Waiting };
-
 /** `service`, where an error of this program's own code is in the way. */
 export const REPAIR = 'a repaired worker';
 

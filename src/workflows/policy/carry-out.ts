@@ -1,6 +1,6 @@
 import type { Bringing, PolicyState, PublishResult } from '../../activities/contract/policy.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
-import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import type { PolicyView } from '../../model/results/answers.js';
 import { mayReach, textOfFaults } from '../../model/workflow-safe/policy.js';
 import { bringReplica, takeOrder } from '../activity-options.js';
 import { failWith, failureOf } from '../ending.js';

@@ -7,7 +7,7 @@ import type {
 } from '../../activities/contract/policy.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
 import { heardAt } from '../../model/workflow-safe/hold.js';
-import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
+import type { PolicyView, ReplicaView } from '../../model/results/answers.js';
 import { isPhaseNews, sleepText } from '../../model/workflow-safe/policy.js';
 import type { TransferNews } from '../../model/workflow-safe/policy-texts.js';
 import { aimOf, holderText, needsTexts } from '../../model/workflow-safe/policy-texts.js';

@@ -1,5 +1,5 @@
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
-import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import type { PolicyView } from '../../model/results/answers.js';
 import { restoreDelayMs, toRestore } from '../../model/workflow-safe/policy.js';
 import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';

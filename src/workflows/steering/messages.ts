@@ -17,7 +17,7 @@ import type {
 } from '../../activities/contract/stream.js';
 import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/groups.js';
 import type { PhaseNews } from '../../model/workflow-safe/policy.js';
-import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { LimitsChange, Limits } from '../../model/workflow-safe/limits.js';
 
 /** Ends what runs and keeps the results so far; nothing new starts afterwards. For batches, slices and rollouts. */
 export const stopSignal = defineSignal('stop');

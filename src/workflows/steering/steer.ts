@@ -1,5 +1,5 @@
 import { condition, setHandler } from '@temporalio/workflow';
-import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { LimitsChange, Limits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
 import type { Steered } from '../children/run-rollouts.js';
 import { refusal, refuse } from '../ending.js';

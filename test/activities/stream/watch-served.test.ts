@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Served } from '../../../src/activities/contract/stream.js';
 import { createPolicyRecords } from '../../../src/activities/policy/policy-records.js';
-import type { Waiting } from '../../../src/model/workflow-safe/waiting.js';
+import type { Waiting } from '../../../src/model/results/answers.js';
 import type { ReplicaChange } from '../../../src/model/policy/record.js';
 import { entryOf, fieldsOf, firstRecord } from '../../../src/model/policy/record.js';
 import type { Bench } from '../../fakes/activity-bench.js';

@@ -18,7 +18,7 @@ import {
   withTarget,
 } from '../../../src/model/policy/target.js';
 import { isOverdue } from '../../../src/model/policy/care.js';
-import { REPLICA_STATES } from '../../../src/model/workflow-safe/policy.js';
+import { REPLICA_STATES } from '../../../src/model/workflow-safe/policy-states.js';
 
 const URLS = ['http://a/v1', 'http://b/v1'];
 const publish = (version: number, path = `/w/${version}`): Publish =>

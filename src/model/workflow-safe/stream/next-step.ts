@@ -1,4 +1,4 @@
-import type { Failures } from '../failures.js';
+import type { Failures } from '../../results/answers.js';
 import { failureTexts } from '../failures.js';
 import type { OpenGroup, Out, OutCounts, PacingSettings, PacingState } from './state.js';
 import { OUTS } from './state.js';

@@ -1,7 +1,6 @@
 import type { StreamRequest } from '../../stream/stream-request.js';
-import type { Failures } from '../failures.js';
 import { sumOf } from '../failures.js';
-import type { PolicyView } from '../policy.js';
+import type { PolicyView, Failures } from '../../results/answers.js';
 import { isServing } from '../policy.js';
 
 /** What decides admissions and steps, and its transitions. Plain JSON: the next run receives it. */

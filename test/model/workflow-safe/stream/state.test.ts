@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { PolicyView, ReplicaView } from '../../../../src/model/workflow-safe/policy.js';
+import type { PolicyView, ReplicaView } from '../../../../src/model/results/answers.js';
 import type { PacingState } from '../../../../src/model/workflow-safe/stream/state.js';
 import {
   lowestServed,
