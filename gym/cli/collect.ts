@@ -7,7 +7,7 @@ import { collectRollouts } from '../collection/collect.js';
 import type { PreparedE2E } from '../e2e/prepare.js';
 import { E2E_OPTIONS, prepareE2E } from '../e2e/prepare.js';
 import type { CollectionSettings } from '../collection/request.js';
-import { Duration } from '../../src/model/durations.js';
+import { Duration } from '../../src/model/field-kinds.js';
 import { BatchId } from '../../src/model/batch-request.js';
 import { UsageError } from '../../src/platform/command.js';
 import { uploadOf } from '../upload/upload.js';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { Duration } from '../../src/model/durations.js';
+import { Duration } from '../../src/model/field-kinds.js';
 import { shellWord, UsageError } from '../../src/platform/command.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
 import type { ParsedCommand } from '../config/collect-config.js';

@@ -7,7 +7,6 @@ import { didYouMean } from '../platform/nearest.js';
 
 export const DEFAULT_FILE = './temporal.yaml';
 
-/** Kinds of options, as `parseArgs` has them. */
 export const TEXT = { type: 'string' } as const;
 export const FLAG = { type: 'boolean', default: false } as const;
 /** A settings file that has to be there. */

@@ -1,4 +1,4 @@
-import { describeError } from '../platform/errors.js';
+import { describeError, codeOf } from '../platform/errors.js';
 import { UsageError, asksForHelp } from '../platform/command.js';
 import { didYouMean } from '../platform/nearest.js';
 import { plain } from '../platform/plain.js';
@@ -55,7 +55,6 @@ export async function main(args: string[]): Promise<void> {
   setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();
 }
 
-/** Returns the exit code. */
 export async function runCommand([name = '', ...args]: string[]): Promise<number> {
   if (name === '' || name === 'help' || name === '--help' || name === '-h') {
     console.log(USAGE);
@@ -81,9 +80,7 @@ export async function runCommand([name = '', ...args]: string[]): Promise<number
   } catch (thrown) {
     const error = ownReason(thrown);
     const isUsage =
-      error instanceof TypeError &&
-      'code' in error &&
-      String(error.code).startsWith('ERR_PARSE_ARGS');
+      error instanceof TypeError && String(codeOf(error)).startsWith('ERR_PARSE_ARGS');
     const text = isUsage
       ? `${withHint(error.message, command.usage)}\n\n${command.usage}`
       : `temporal-rollout ${name}: ${describeError(error)}`;

@@ -7,6 +7,7 @@ import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { DEFAULT_FILE, TEXT, integerOf, optionsIn } from './arguments.js';
 import { fileOfStore, withStoreThatAnswers } from './store.js';
+import { codeOf } from '../platform/errors.js';
 
 /** Rollouts of a store as pages, until SIGINT or SIGTERM. */
 export async function serveCommand(args: string[]): Promise<number> {
@@ -17,7 +18,7 @@ export async function serveCommand(args: string[]): Promise<number> {
   const token = await tokenIn(folderOf(config));
   await withStoreThatAnswers(config, async ({ store }) => {
     const viewer = await startViewer({ store, bundle, token, port }).catch((error: unknown) => {
-      throw isTaken(error)
+      throw codeOf(error) === 'EADDRINUSE'
         ? new Error(`--port: ${port} of 127.0.0.1 is taken; another one, or 0 for any`)
         : error;
     });
@@ -33,6 +34,3 @@ function folderOf(config: string): string {
   const folder = path.dirname(path.resolve(config));
   return path.basename(folder) === '.rollouts' ? folder : path.join(folder, '.rollouts');
 }
-
-const isTaken = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';

@@ -9,7 +9,6 @@ import { loadConfig } from '../workers/config.js';
 import { migrateStore, withStore } from '../workers/open-store.js';
 import { DEFAULT_FILE, FILE, optionsIn } from './arguments.js';
 
-/** `store migrate`. */
 export async function storeCommand([verb = '', ...args]: string[]): Promise<number> {
   if (verb !== 'migrate')
     throw new UsageError(`expected store migrate, got ${JSON.stringify(verb)}`);

@@ -14,7 +14,6 @@ const OPTIONS = { config: TEXT, id: TEXT, through: TEXT, watch: FLAG };
 
 const VERBS = ['status', 'stop', 'forget'];
 
-/** `stream status`, `stream stop` and `stream forget`. */
 export async function streamCommand([verb = '', ...args]: string[]): Promise<number> {
   const values = optionsIn(args, OPTIONS);
   const { id, through } = values;

@@ -45,7 +45,6 @@ export interface Look extends Pick<Found, 'begun_ms'> {
 export interface BatchHandle {
   /** Tells meanwhile what it has found, where the rest takes long. */
   look: (tell?: (found: Found) => void) => Promise<Look>;
-  /** The outcome of an ended batch. */
   outcome: () => Promise<Outcome>;
 }
 
@@ -92,7 +91,6 @@ function batchClient(server: Server, looks: Server) {
       // An earlier result is none of this start.
       outcome: () => outcome(batch, server),
     }),
-    /** A batch that was started before. */
     attach: (batchId: string): BatchHandle => ({
       look: lookAt(batchId),
       outcome: () => outcomeOrEarlier(batchId, server),
@@ -121,14 +119,12 @@ function batchClient(server: Server, looks: Server) {
           if (!(error instanceof WorkflowFailedError)) throw error;
         });
     },
-    /** Changes how many rollouts of a running batch run at once. */
     setMaxInFlight: async (batchId: string, max_in_flight: number): Promise<void> => {
       const args: [object] = [{ max_in_flight }];
       const ask = () =>
         handleOf(batchId).startUpdate('set_max_in_flight', { args, waitForStage: 'ACCEPTED' });
       await updated(server, { workflowId: batchId, start: () => server.within(CALL_MS, ask) });
     },
-    /** Ids of batches that are still running. */
     unfinished: async (): Promise<string[]> => {
       const ids: string[] = [];
       await server.within(CALL_MS, async () => {

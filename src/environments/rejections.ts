@@ -30,7 +30,6 @@ export function parsedInfo<T extends z.ZodType>(
   throw rejectedFields({ subject: `${name}: extra_env_info of the sample`, error, input: info });
 }
 
-/** The fault for problems found by other means. */
 export function rejected({ subject, problems, ...at }: BadData & { problems: Problem[] }): Fault {
   const shown = problems.slice(0, MAX_PROBLEMS).map(({ where, what }) => `${where}: ${what}`);
   if (problems.length > MAX_PROBLEMS) shown.push(`… and ${problems.length - MAX_PROBLEMS} more`);

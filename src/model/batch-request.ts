@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { Count, Flag, Positive, Word, orNull, refuserOf } from './field-kinds.js';
-import { Duration } from './durations.js';
+import { Count, Flag, Positive, Word, orNull, refuserOf, Duration } from './field-kinds.js';
 import { foreignObject } from './foreign-object.js';
 import { Fork } from './fork.js';
 import { GenerationSettings } from './generation-settings.js';
@@ -85,7 +84,6 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
-/** When a group is complete: with all its rollouts, with enough valid ones, or after failed ones were replaced. */
 export const Completion = z.discriminatedUnion(
   'policy',
   [
@@ -245,7 +243,6 @@ export function parseBatchId(workflowId: string): string {
   ]);
 }
 
-/** Returns whether this input of workflow `rollout` starts it by hand. */
 export const isByHand = (input: unknown): boolean =>
   typeof input === 'object' && input !== null && 'sample' in input;
 

@@ -121,7 +121,6 @@ export class Fault extends Error {
     this.trace = trace === undefined ? null : messageOf(trace);
   }
 
-  /** The same fault with some facts added or replaced. */
   with(facts: Partial<FaultFacts>): Fault {
     return new Fault({ ...this.#given, cause: this, ...facts });
   }

@@ -9,7 +9,6 @@ interface Checked {
   semantics: Semantics;
 }
 
-/** Checks between fields, for any kind of request. */
 export function checkSettings(
   { num_repeats_add_seed, generation, semantics }: Checked,
   context: z.RefinementCtx,

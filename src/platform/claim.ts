@@ -7,6 +7,7 @@ import { jsonIn } from './json/object.js';
 import type { ProcessIdentity } from './process/identity.js';
 import { areNeighbours, identify, isAlive, runOf } from './process/identity.js';
 import { readWhole } from './regular-file.js';
+import { isThere } from './files.js';
 
 const textOrNull = z.string().nullable().catch(null);
 
@@ -117,7 +118,7 @@ async function isLinked(draft: string, file: string): Promise<boolean> {
     await link(draft, file);
     return true;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    if (isThere(error)) return false;
     throw error;
   }
 }

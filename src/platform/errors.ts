@@ -7,6 +7,10 @@ export function causesOf(error: unknown): Error[] {
   return found;
 }
 
+/** Of an error of the system, of Node or of a driver. */
+export const codeOf = (error: unknown): unknown =>
+  error instanceof Error && 'code' in error ? error.code : null;
+
 /** The text of anything thrown, including the causes that `fetch` and others hide ("fetch failed"), without secrets. */
 export function describeError(error: unknown): string {
   const texts: string[] = [];

@@ -17,10 +17,11 @@ import path from 'node:path';
 import { readWhole } from './regular-file.js';
 import { succeeds } from './waits/abort.js';
 import { shared } from './waits/shared.js';
+import { codeOf } from './errors.js';
 
 /** Durable file operations: nothing is half-done under its final name. */
 
-export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
+export const isMissing = (error: unknown): boolean => codeOf(error) === 'ENOENT';
 /** null: there is no such file. */
 export async function ifThere<T>(look: () => T | Promise<T>): Promise<T | null> {
   try {
@@ -31,10 +32,7 @@ export async function ifThere<T>(look: () => T | Promise<T>): Promise<T | null> 
   }
 }
 
-const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
-
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && 'code' in error && error.code === code;
+export const isThere = (error: unknown): boolean => codeOf(error) === 'EEXIST';
 
 export const exists = (file: string): Promise<boolean> => succeeds(access(file));
 
@@ -210,7 +208,7 @@ async function closedAbove(directory: string, readers: Readers): Promise<string 
 
 /** That nothing can be made because all inodes are used; null: there is another reason. */
 export async function whyNoSpace(error: unknown): Promise<string | null> {
-  if (!hasCode(error, 'ENOSPC')) return null;
+  if (codeOf(error) !== 'ENOSPC') return null;
   const { path: file } = error as NodeJS.ErrnoException;
   if (file === undefined) return null;
   const inodes = await statfs(path.dirname(file)).then(inodesOf, () => Infinity);

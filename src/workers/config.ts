@@ -1,10 +1,9 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { Word, oneOf, orNull, refuserOf } from '../model/field-kinds.js';
-import { filesOfSandboxes } from '../environments/code/at-once.js';
+import { Word, oneOf, orNull, refuserOf, Duration } from '../model/field-kinds.js';
+import { filesOfSandboxes } from '../environments/code/settings.js';
 import { EnvironmentSettings, resolvePaths } from '../environments/registry.js';
 import { bytesOf } from '../platform/size.js';
-import { Duration } from '../model/durations.js';
 import { lineOf } from '../model/problems.js';
 import { problemsWithHints } from '../model/unknown-fields.js';
 import { FORMATS } from '../model/results/arrow/formats.js';

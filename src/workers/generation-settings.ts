@@ -1,8 +1,14 @@
 import { z } from 'zod';
-import { Positive, Word, oneOf, orNull, refuserOf } from '../model/field-kinds.js';
+import {
+  Positive,
+  Word,
+  oneOf,
+  orNull,
+  refuserOf,
+  Duration,
+  BaseUrl,
+} from '../model/field-kinds.js';
 import { KINDS } from '../generation/adapters.js';
-import { BaseUrl } from '../model/base-url.js';
-import { Duration } from '../model/durations.js';
 import { EngineUrl } from '../model/policy/replicas.js';
 import { recordOf } from '../model/untrusted.js';
 import { arePorts, isCidr, isHost } from '../platform/http/allowed.js';

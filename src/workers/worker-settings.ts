@@ -1,7 +1,5 @@
 import { z } from 'zod';
-import { Positive, Word, orNull } from '../model/field-kinds.js';
-import { BaseUrl } from '../model/base-url.js';
-import { Duration } from '../model/durations.js';
+import { Positive, Word, orNull, Duration, BaseUrl } from '../model/field-kinds.js';
 import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Duration } from '../../src/model/durations.js';
+import { Duration } from '../../src/model/field-kinds.js';
 import { durationProblem, toMs } from '../../src/model/workflow-safe/durations.js';
 
 describe('Duration', () => {

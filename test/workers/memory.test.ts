@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { sandboxesAtOnce } from '../../src/environments/code/at-once.js';
+import { sandboxesAtOnce } from '../../src/environments/code/settings.js';
 import { limitIn, mostOpenFiles } from '../../src/platform/process/open-files.js';
 import { Config } from '../../src/workers/config.js';
 import { planMemory } from '../../src/workers/memory.js';

@@ -63,7 +63,7 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
     // Another repeat replaces one that failed, and a later run may not play it.
     const isMember = place.repeat < (request?.num_repeats ?? 0);
     // A valid end stays, whoever opens the rollout.
-    if (isMember && standing.ended !== null && VALID_STOP_REASONS.has(standing.ended)) {
+    if (isMember && VALID_STOP_REASONS.has(standing.ended)) {
       ended.valid += 1;
       ended.reward_sum += standing.total_reward;
     }

@@ -37,8 +37,7 @@ export interface Place {
   repeat: number;
 }
 
-export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean =>
-  ended !== null && VALID_STOP_REASONS.has(ended);
+export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean => VALID_STOP_REASONS.has(ended);
 
 export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
   entry.ended !== null && !isValid(entry);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names.js';
-import { Duration } from '../../model/durations.js';
+import { Duration } from '../../model/field-kinds.js';
 import { oneOf, orNull, Positive } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../../platform/size.js';

@@ -15,30 +15,25 @@ import type {
   RunningCommand,
 } from '../../sandbox/programs/confinement.js';
 import { bareEnd, type Program, type ProgramEnd, type ProgramStart } from '../environment.js';
+import { MOST_SUBMISSION, MOST_TAIL, POLL_S } from './service.js';
+import type { AgentSettings } from './settings.js';
 import { asksPolicy, filled, type Filling, variablesOf } from './placeholders.js';
 
 /** `run.command`: programs that the worker starts itself, as its children. */
 
 export type Argv = [string, ...string[]];
 
-export interface CommandSettings {
+interface CommandSettings extends Pick<AgentSettings['run'], 'setup' | 'submit' | 'env'> {
   /** Its key under `environments`, for messages. */
   name: string;
   command: Argv;
-  setup: Argv | null;
-  /** `diff`: what has become of the folder since `setup`. */
-  submit: Argv | 'diff' | null;
-  /** How long it may take, as a duration. */
+  /** How long `submit` may take, as a duration. */
   submit_time: string;
-  env: Record<string, string>;
   /** Where programs are found unless `env` says it. */
   path: () => string;
   submit_path: () => string;
 }
 
-const POLL_S = 30;
-const MOST_TAIL = 4000;
-const MOST_SUBMISSION = 2 ** 20;
 /** How many characters of what a command said a message has. */
 const MOST_SAID = 1000;
 /** Makes patches, without running anything of the folder. */

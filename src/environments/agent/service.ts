@@ -5,18 +5,18 @@ import { Fault } from '../../model/faults.js';
 import { foreign, Reward } from '../../model/journal/line-parts.js';
 import { bareEnd, type Program, type ProgramState, type ProgramTask } from '../environment.js';
 import type { HttpCall, HttpCalls, Reply } from '../http/call.js';
-import { readReply } from '../http/reply.js';
+import { readReply } from '../http/call.js';
 
 /** One whole poll: an answer may come from a program that ends while it waits. */
-const POLL_S = 30;
+export const POLL_S = 30;
 /** Beyond that, for the answer to come. */
 const SLACK_MS = 15_000;
 const CALL_TIMEOUT_MS = 30_000;
 const HEALTH_TIMEOUT_MS = 5000;
 /** What answers at once although it was asked to wait is asked no more often. */
 const LEAST_POLL_MS = 500;
-const MOST_SUBMISSION = 2 ** 20;
-const MOST_TAIL = 4000;
+export const MOST_SUBMISSION = 2 ** 20;
+export const MOST_TAIL = 4000;
 
 const State = z
   .discriminatedUnion('state', [

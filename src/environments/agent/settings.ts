@@ -1,8 +1,14 @@
 import { z } from 'zod';
-import { Positive, Word, oneOf, orNull, refuserOf } from '../../model/field-kinds.js';
-import { Duration } from '../../model/durations.js';
+import {
+  Positive,
+  Word,
+  oneOf,
+  orNull,
+  refuserOf,
+  Duration,
+  BaseUrl,
+} from '../../model/field-kinds.js';
 import { Size } from '../../platform/size.js';
-import { BaseUrl } from '../../model/base-url.js';
 import { CALL_FIELDS, CALL_LIMITS } from './call-settings.js';
 import { asksPolicy } from './placeholders.js';
 

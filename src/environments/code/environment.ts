@@ -1,6 +1,6 @@
 import { Fault } from '../../model/faults.js';
 import type { Environment, Turn, TurnAnswer } from '../environment.js';
-import { named } from '../naming.js';
+import { named } from '../environment.js';
 import { environmentSays } from '../turn.js';
 import { codeOf, observationOf, type MessageCode } from './format.js';
 import type { Ran, RunRequest, Sandbox } from '../../sandbox/snippets/outcomes.js';

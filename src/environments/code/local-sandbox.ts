@@ -11,10 +11,9 @@ import type { Sandbox } from '../../sandbox/snippets/outcomes.js';
 import { findPythons, readProgram } from '../../sandbox/python.js';
 import { createSandboxes } from '../../sandbox/snippets/sandboxes.js';
 import type { CodeSettings } from './settings.js';
-import { limitsOf } from './settings.js';
+import { limitsOf, sandboxesAtOnce } from './settings.js';
 import type { Watcher } from '../../sandbox/watch/watcher.js';
 import { createWatcher } from '../../sandbox/watch/watcher.js';
-import { sandboxesAtOnce } from './at-once.js';
 
 interface LocalOptions {
   settings: CodeSettings;

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { listOf } from '../../model/untrusted.js';
-import { createHttpCall, type HttpCallSettings } from '../http/call.js';
-import { readReply } from '../http/reply.js';
+import { createHttpCall, type HttpCallSettings, readReply } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import type { Ran, Sandbox } from '../../sandbox/snippets/outcomes.js';
 import { Excess, Outcomes } from '../../sandbox/snippets/outcomes.js';

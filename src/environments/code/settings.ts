@@ -1,12 +1,11 @@
 import type { Limits } from '../../sandbox/limits.js';
 import { z } from 'zod';
-import { Flag, Positive, Word, oneOf, orNull } from '../../model/field-kinds.js';
-import { Duration } from '../../model/durations.js';
+import { Flag, Positive, Word, oneOf, orNull, Duration, BaseUrl } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
-import { BaseUrl } from '../../model/base-url.js';
 import { TOKEN } from '../http/token.js';
 import { STEP_QUEUE } from '../step-queue.js';
+import { mostOpenFiles } from '../../platform/process/open-files.js';
 
 /** Limits apply to one turn's code and all that it starts. */
 export const CodeSettings = z.strictObject({
@@ -58,3 +57,18 @@ export function limitsOf(settings: CodeSettings): Limits {
     max_output,
   };
 }
+
+/** Pipes of an interpreter, and what its watcher reads. */
+const FILES_EACH = 6;
+/** The interpreters' share of the files that a process may open. */
+const SHARE = 1 / 4;
+const FEWEST = 4;
+
+type Sandbox = Pick<CodeSettings, 'max_sandboxes'>;
+
+/** How many interpreters run at once: as many as the settings say, or as the limit of open files has room for. */
+export const sandboxesAtOnce = ({ max_sandboxes }: Sandbox, open_files = mostOpenFiles()): number =>
+  Math.min(max_sandboxes, Math.max(FEWEST, Math.floor((open_files * SHARE) / FILES_EACH)));
+
+export const filesOfSandboxes = (sandbox: Sandbox, open_files: number): number =>
+  sandboxesAtOnce(sandbox, open_files) * FILES_EACH;

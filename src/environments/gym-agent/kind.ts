@@ -7,10 +7,9 @@ import type { ExactEnvironment } from '../environment.js';
 import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import { z } from 'zod';
-import { Duration } from '../../model/durations.js';
+import { Duration, BaseUrl } from '../../model/field-kinds.js';
 import { oneOf, orNull, Word } from '../../model/field-kinds.js';
 import { ShapingFields } from '../../model/agent/shaping.js';
-import { BaseUrl } from '../../model/base-url.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 const Tags = z.array(Word).default([]);

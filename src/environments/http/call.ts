@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import { writeJson } from '../../platform/json/kept.js';
+import { writeJson, readJson, type Foreign } from '../../platform/json/kept.js';
 import { jsonIn } from '../../platform/json/object.js';
 import type { FaultType } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
@@ -14,6 +14,8 @@ import type { HttpFailure } from '../../platform/http/failure.js';
 import { httpFailureIn, neverConnected } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
 import { authorizationOf, tokenHint, type Token } from './token.js';
+import { shapeProblem } from '../../platform/json/depth.js';
+import { rejected, rejectedFields } from '../rejections.js';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Length of an error text in a fault: tracebacks are long, and failures are stored in history. */
@@ -63,7 +65,6 @@ export const neverSent = ({ cause }: Fault): string | null => neverConnected(cau
 export interface HttpCallSettings {
   url: string;
   timeout_ms: number;
-  /** Sent with every request. */
   token?: Token | null;
   /** Size limit of an answer. A longer one is refused without reading on. */
   max_answer_bytes?: number;
@@ -191,4 +192,34 @@ function errorText(text: string): { message: string; trace: string | undefined }
   const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();
   const message = said === '' ? 'no error body' : shortened(said, MAX_ERROR_TEXT);
   return { message, trace: data?.error.trace };
+}
+
+/**
+ * Python writes NaN and Infinity into JSON. They are refused here, and the parser's text shows them. What is `foreign` in
+ * the reply comes back as it came.
+ */
+export function parseJson(
+  { request, text }: Pick<Reply, 'request' | 'text'>,
+  { at, foreign = {} }: { at: string; foreign?: Foreign },
+): unknown {
+  const refuse = (what: string): Error =>
+    rejected({ subject: `${request} answered`, at, problems: [{ where: '(body)', what }] });
+  const problem = shapeProblem(text);
+  if (problem !== null) throw refuse(problem);
+  try {
+    return readJson(text, foreign);
+  } catch (error) {
+    throw refuse(`expected JSON, got ${text === '' ? 'an empty body' : String(error)}`);
+  }
+}
+
+/** Parses a reply; throws `EnvironmentRejected` that names each field, what was expected and what came. */
+export function readReply<T extends z.ZodType>(
+  reply: Pick<Reply, 'request' | 'text'>,
+  { schema, ...how }: { schema: T; at: string; foreign?: Foreign },
+): z.infer<T> {
+  const input = parseJson(reply, how);
+  const { data, error } = schema.safeParse(input);
+  if (error === undefined) return data;
+  throw rejectedFields({ subject: `${reply.request} answered`, at: how.at, error, input });
 }

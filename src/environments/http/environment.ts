@@ -2,12 +2,17 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { recordOf } from '../../model/untrusted.js';
 import type { ExactEnvironment, FinishedRollouts } from '../environment.js';
-import { METRICS_TIMEOUT_MS } from '../environment.js';
-import { createHttpCall, type HttpCalls, type HttpCallSettings, type Reply } from './call.js';
+import { METRICS_TIMEOUT_MS, namingHeaders } from '../environment.js';
+import {
+  createHttpCall,
+  type HttpCalls,
+  type HttpCallSettings,
+  type Reply,
+  parseJson,
+  readReply,
+} from './call.js';
 import { writeJson } from '../../platform/json/kept.js';
 import type { ForeignObject } from '../../model/foreign-object.js';
-import { parseJson, readReply } from './reply.js';
-import { namingHeaders } from '../naming.js';
 import { sessionCalls } from './session.js';
 import { rejected } from '../rejections.js';
 import { parseListedAnswer } from '../step-answer.js';

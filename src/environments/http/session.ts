@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { foreignObject } from '../../model/foreign-object.js';
 import { listOf } from '../../model/untrusted.js';
 import type { ExactEnvironment, Named } from '../environment.js';
-import { END_TIMEOUT_MS } from '../environment.js';
-import { namingHeaders, sessionOf } from '../naming.js';
+import { END_TIMEOUT_MS, namingHeaders, sessionOf } from '../environment.js';
 import type { HttpCall, HttpCalls } from './call.js';
-import { readReply } from './reply.js';
+import { readReply } from './call.js';
 
 /** An attempt at starting a rollout has five minutes, which include rendering the prompt. */
 const BEGIN_TIMEOUT_MS = 240_000;

@@ -1,7 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { Word } from '../../model/field-kinds.js';
-import { Duration } from '../../model/durations.js';
+import { Word, Duration } from '../../model/field-kinds.js';
 import { defineKind, inJavaScript } from '../kind.js';
 import { STEP_QUEUE } from '../step-queue.js';
 import { createModuleEnvironment } from './environment.js';

@@ -1,19 +1,17 @@
 import { STEP_QUEUE } from '../step-queue.js';
-import { BaseUrl } from '../../model/base-url.js';
-import { Duration } from '../../model/durations.js';
-import { oneOf, orNull, Word } from '../../model/field-kinds.js';
+import { Duration } from '../../model/field-kinds.js';
+import { oneOf, orNull, Word, BaseUrl } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
-import { createHttpCall } from '../http/call.js';
-import { namingHeaders } from '../naming.js';
+import { createHttpCall, readReply } from '../http/call.js';
+import { namingHeaders } from '../environment.js';
 import { environmentSays } from '../turn.js';
 import type { Token } from '../http/token.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { z } from 'zod';
 import { FiniteNumbers } from '../../model/untrusted.js';
 import type { Reply } from '../http/call.js';
-import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
 
 export const RewardModelSettings = z.strictObject({

@@ -52,7 +52,6 @@ export const PENALTY_NAMES = Object.keys(PENALTIES) as Penalty[];
 /** Mistakes that were looked for, and whether the answer has them. */
 type Penalised = NonNullable<Shaping['penalties']>;
 
-/** A call of an agent's conversation, as ids. */
 export interface PlayedCall {
   /** Beyond the call before it. */
   prompt_ids: readonly number[];

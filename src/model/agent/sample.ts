@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { nullIsAbsent } from '../absent.js';
-import { Duration } from '../durations.js';
+import { Duration } from '../field-kinds.js';
 import { whyNoJson } from '../../platform/json/fault-place.js';
 import { dataProblem } from '../../platform/json/depth.js';
 import { plainOf } from '../../platform/json/kept.js';
@@ -9,7 +9,6 @@ import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';
 
-/** Default number of attempts for a row of NeMo Gym. */
 const MAX_ATTEMPTS = 3;
 
 /** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym, and the agent that plays it. */
@@ -34,7 +33,6 @@ export const AgentSample = z.preprocess(
 );
 export type AgentSample = z.infer<typeof AgentSample>;
 
-/** The problems of such a sample, by field. */
 export function agentSampleProblems(
   { message_log, extra_env_info: info = {} }: Pick<Sample, 'message_log' | 'extra_env_info'>,
   { sampling = 'row' }: { sampling?: 'row' | 'request' | undefined } = {},

@@ -19,7 +19,6 @@ export function collectPlayed() {
   return {
     lines,
     take: (line: JournalLine, trajectory: Trajectory): void => {
-      // It starts over.
       if (trajectory.start !== start) lines.length = 0;
       ({ start } = trajectory);
       if (isTaken(line, trajectory)) lines.push(line);

@@ -70,7 +70,7 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
       // An attempt that only ends a rollout does not begin it.
       if (line.activity !== 'finishRollout') standing.moved_at ??= line.at;
       // An end that is not valid may be reopened, so what was played stays.
-      if (line.reopen && !isValid(standing.ended)) standing.ended = null;
+      if (line.reopen && !VALID_STOP_REASONS.has(standing.ended)) standing.ended = null;
       break;
     case 'start':
       moved({ asks: line.plays === 'agent' ? 'environment' : 'generation', turns: 0, tokens: 0 });
@@ -160,9 +160,6 @@ function endWaits({ faults, earlier }: Standing, line: JournalLine): void {
       earlier.clear();
   }
 }
-
-const isValid = (ended: StopReason | null): boolean =>
-  ended !== null && VALID_STOP_REASONS.has(ended);
 
 /** What a call waits for that has no fault and whose service says nothing. */
 export const NO_ANSWER = 'no answer yet';

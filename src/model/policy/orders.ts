@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { Count, Flag, Positive, Word, oneOf, orNull, refuserOf } from '../field-kinds.js';
-import { Duration } from '../durations.js';
+import { Count, Flag, Positive, Word, oneOf, orNull, refuserOf, Duration } from '../field-kinds.js';
 import { FiniteNumbers, TokenIds } from '../untrusted.js';
 import { SLEEP_LEVELS } from '../workflow-safe/policy-states.js';
 

@@ -80,13 +80,11 @@ export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
 type Fields = z.infer<typeof Idle> & Record<'paused_until' | 'away_since', number | null>;
 
-/** A replica with the fields of all states. */
 export const fieldsOf = (entry: ReplicaEntry): Fields & Pick<ReplicaEntry, 'state'> => ({
   ...{ needs: null, slept: null, paused_until: null, away_since: null },
   ...entry,
 });
 
-/** How a replica was put to sleep; null: it was not. */
 export const sleptOf = (record: PolicyRecord | null, url: string): Slept | null => {
   const entry = record?.replicas[url];
   return entry === undefined ? null : fieldsOf(entry).slept;
@@ -185,7 +183,6 @@ export type Ticket = z.infer<typeof Ticket>;
 
 /** A ticket that is no longer in force. Whoever has it is refused for ever. */
 const PastTicket = Ticket.pick({ nonce: true, version: true, holder: true, fleet: true }).extend({
-  /** What ended it. */
   why: z.string(),
   /** It has finished: its collective may be used again. */
   is_whole: z.boolean(),

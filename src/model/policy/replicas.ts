@@ -1,7 +1,5 @@
 import { z } from 'zod';
-import { Flag, orNull, refuserOf } from '../field-kinds.js';
-import { BaseUrl } from '../base-url.js';
-import { Duration } from '../durations.js';
+import { Flag, orNull, refuserOf, Duration, BaseUrl } from '../field-kinds.js';
 import { preview } from '../problems.js';
 import { listOf } from '../untrusted.js';
 import { MOST_ENGINES } from './orders.js';

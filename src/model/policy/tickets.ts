@@ -15,7 +15,6 @@ import { pathOf, withTarget } from './target.js';
 /** How many tickets that are over are remembered, so that whoever has one learns why. */
 const MOST_PAST = 16;
 
-/** The version that this `begin` gets. */
 export const versionOf = (
   record: PolicyRecord | null,
   { version }: Pick<Begin, 'version'>,

@@ -1,5 +1,4 @@
 import { RULES, type Semantics } from '../semantics.js';
-import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import { versionOf } from '../workflow-safe/stream/lag.js';
 import { isFlat, trainedReward } from '../workflow-safe/trained-reward.js';
@@ -32,7 +31,7 @@ const MAX_TASK_BYTES = 3072;
 const MAX_NAME_BYTES = 80;
 
 export const isValid = (summary: { stop_reason: string }): boolean =>
-  VALID_STOP_REASONS.has(summary.stop_reason as StopReason);
+  VALID_STOP_REASONS.has(summary.stop_reason);
 
 export function computeMetrics(all: readonly Summary[], semantics: Semantics): Metrics {
   const valid = all.filter(isValid);

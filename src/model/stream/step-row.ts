@@ -13,7 +13,6 @@ export interface DeliveredIn {
   step: number;
   version: number | null;
   max_lag: number;
-  /** Whether tokens that are too old are masked. */
   masks: boolean;
   /** Each group's birth version: no token of it is older. Groups of which nobody knows it are absent. */
   born: ReadonlyMap<number, number>;

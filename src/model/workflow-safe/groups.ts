@@ -29,7 +29,6 @@ export interface GroupsAnswer extends Omit<GroupFiles, 'file'> {
   done: boolean;
 }
 
-/** The problem of the input of update `groups`, or null. */
 export const groupsProblem = (input: unknown): string | null =>
   fieldsProblem(input, {
     after: (value) => integerProblem(value, 0),
@@ -48,7 +47,6 @@ const MOST_ROLLOUTS = 300;
 export const mostGroups = (num_repeats: number): number =>
   Math.max(1, Math.floor(MOST_ROLLOUTS / num_repeats));
 
-/** The problem of the input of update `next_step`, or null. */
 export function stepAskedProblem(input: unknown): string | null {
   const problem = fieldsProblem(input, {
     step: (value) => integerProblem(value, 0),
@@ -59,6 +57,5 @@ export function stepAskedProblem(input: unknown): string | null {
   return 'step: expected the number of a step, got nothing';
 }
 
-/** The problem of the input of update `forget`, or null. */
 export const forgetProblem = (input: unknown): string | null =>
   fieldsProblem(input, { through: (value) => integerProblem(value, 0) });

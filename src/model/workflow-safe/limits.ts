@@ -35,7 +35,6 @@ export function limitsProblem(input: unknown): string | null {
   });
 }
 
-/** The problem of the input of update `set_max_in_flight`, or null. */
 export function maxInFlightProblem(input: unknown): string | null {
   return fieldsProblem(input, { max_in_flight: (value) => integerProblem(value, 1) });
 }

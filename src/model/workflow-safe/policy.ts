@@ -31,7 +31,6 @@ export function isPhaseNews(value: unknown): value is PhaseNews {
   return typeof replica === 'string' && PHASES.some((one) => one === phase);
 }
 
-/** Workflow id of a service's policy. */
 export const policyId = (service: string): string => `policy/${service}`;
 
 /** Faults of replicas in one text. Most messages begin with their replica. */

@@ -15,7 +15,7 @@ export const STOP_REASONS = [
 export type StopReason = (typeof STOP_REASONS)[number];
 
 /** Endings that give a row for the trainer. All others are rows of failures.jsonl. */
-export const VALID_STOP_REASONS: ReadonlySet<StopReason> = new Set([
+export const VALID_STOP_REASONS: ReadonlySet<string | null> = new Set<StopReason>([
   'terminated',
   'truncated',
   'max_turns',

@@ -31,7 +31,6 @@ export const isOfTemporal = ({ service }: Waiting): boolean =>
 export const timeText = (at_s: number): string =>
   `${new Date(at_s * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
-/** Who is waited for. */
 export const waitedForText = ({ service, call }: Waiting): string =>
   call === undefined || call === service ? service : `${call} at ${service}`;
 

@@ -203,7 +203,6 @@ function createCommands({ send, listen, ended, ...outputs }: Launcher) {
   };
 }
 
-/** The exit that a status of `wait` means. */
 function exitOf(status: number): Pick<Ended, 'code' | 'signal'> {
   const number = status & 0x7f;
   if (number === 0) return { code: status >> 8, signal: null };

@@ -10,6 +10,8 @@ import {
 } from 'node:fs';
 import type { Process } from './process-tree.js';
 import { isEnding, refuseOurs, tasksOf } from './process-tree.js';
+import { codeOf } from '../../platform/errors.js';
+import { isMissing } from '../../platform/files.js';
 
 /** Disk use of code: files in its folder, and deleted files that its processes still hold; and memory that they share. */
 
@@ -88,15 +90,14 @@ function sizeOf(folder: string, { bound, may_move }: { bound: number; may_move: 
 const entriesOf = (folder: Buffer) =>
   readdirSync(folder, { withFileTypes: true, encoding: 'buffer' });
 
-const GONE = new Set(['ENOENT', 'ESRCH', 'ENOTDIR', 'ELOOP']);
+const GONE = new Set<unknown>(['ENOENT', 'ESRCH', 'ENOTDIR', 'ELOOP']);
 
 /** null: it has gone, and may. */
 function unlessGone<T>(may_move: boolean, look: () => T): T | null {
   try {
     return look();
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (may_move && GONE.has(code)) return null;
+    if (may_move && GONE.has(codeOf(error))) return null;
     throw error;
   }
 }
@@ -228,7 +229,7 @@ function sizeOfMapped(file: string): number | null {
   try {
     return statSync(file).blocks * 512;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw error;
+    if (isMissing(error)) throw error;
     return null;
   }
 }

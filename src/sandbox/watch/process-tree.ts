@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { codeOf } from '../../platform/errors.js';
 
 /**
  * A process and all its descendants, from /proc. Read in one go, because a process could hide between two reads. Linux
@@ -159,7 +160,7 @@ function entriesOf(folder: string): string[] {
 
 /** Rethrows errors about this process's limit of open files, which say nothing about the observed process. */
 export function refuseOurs(error: unknown): void {
-  const code = error instanceof Error && 'code' in error ? error.code : null;
+  const code = codeOf(error);
   if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
 }
 

@@ -68,7 +68,6 @@ export function readHermes(text: string, { ended }: { ended: boolean }): ReadCal
 
 type Block = { call: Called; end: number } | 'malformed' | 'unfinished';
 
-/** What stands behind an opening tag. */
 function readBlock(text: string, from: number): Block {
   const start = afterBlanks(text, from);
   if (start === text.length) return 'unfinished';
