@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { stepAlone } from '../../src/cli/step/step.js';
-import { createGymnasium } from '../../src/environments/gymnasium/environment.js';
-import { GymnasiumSettings } from '../../src/environments/gymnasium/environment.js';
+import { createGymnasium, GymnasiumSettings } from '../../src/environments/gymnasium/kind.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { startGymnasiumServer } from '../servers/gymnasium-server.js';
 import { plainOf } from '../../src/platform/json/kept.js';

@@ -91,7 +91,6 @@ describe('the row of a rollout that ended validly', () => {
   test('has every column that a sample may not bring', () => {
     const missing = ROW_COLUMNS.filter((column) => !(column in row));
     assert.deepEqual(missing, [
-      'failure',
       'replaces',
       'semantics',
       'extracted_answer',
@@ -111,6 +110,7 @@ describe('the row of a rollout that ended validly', () => {
         'over_span',
         'forked_from',
         'forked_at',
+        'failure',
       ],
     ]);
   });

@@ -30,21 +30,9 @@ import { withoutSession } from '../../model/journal/session.js';
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
 const AT_ONCE = 8;
 
-export type Printed =
-  | {
-      observation: TurnAnswer['observation'];
-      reward: TurnAnswer['reward'];
-      terminated: boolean;
-      /** Absent: it did not. */
-      truncated?: true;
-      /** The environment's own; null: the given one stays. */
-      metadata: ForeignObject | null;
-      next_stop_strings: string[] | null;
-      answer: string | null;
-      /** The rollout of a row of results, and what it was paid. */
-      rollout_id?: string;
-      total_reward?: number;
-    }
+/** Of a row of results also its rollout, and what that was paid. */
+type Printed =
+  | (ReturnType<typeof printed> & Partial<Line['recorded']>)
   | { error: { type: string; message: string } };
 
 type Options = ReturnType<typeof readOptions>;
@@ -270,17 +258,15 @@ function keyOf({ text, player, number }: LineRun): string {
   return `step-${hash}/${number - 1}-0/0`;
 }
 
-function printed({ observation, reward, ...answer }: TurnAnswer<ForeignObject>): Printed {
-  return {
-    observation,
-    reward,
-    terminated: answer.terminated,
-    ...(answer.truncated === true && { truncated: true as const }),
-    metadata: answer.metadata ?? null,
-    next_stop_strings: answer.next_stop_strings ?? null,
-    answer: answer.answer ?? null,
-  };
-}
+const printed = ({ observation, reward, ...answer }: TurnAnswer<ForeignObject>) => ({
+  observation,
+  reward,
+  terminated: answer.terminated,
+  ...(answer.truncated === true && { truncated: true }),
+  metadata: answer.metadata ?? null,
+  next_stop_strings: answer.next_stop_strings ?? null,
+  answer: answer.answer ?? null,
+});
 
 interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
   log: EnvironmentMessage[];

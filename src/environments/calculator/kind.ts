@@ -4,7 +4,7 @@ import type { Environment, FinishedRollouts, Turn, TurnAnswer } from '../environ
 import { createFloat32Mean } from '../../platform/python/numbers.js';
 import { parsedInfo } from '../rejections.js';
 import { environmentSays, stepNow } from '../turn.js';
-import { reply } from './turn.js';
+import { CalculatorMetadata, reply } from './turn.js';
 
 export const calculator = defineKind({
   settings: z.strictObject({
@@ -13,13 +13,6 @@ export const calculator = defineKind({
   answers: () => 'in process',
   roles: ['environment'],
   make: inJavaScript(createCalculator),
-});
-
-/** A rollout's `extra_env_info`, upstream's keys. Unknown ones are kept. */
-const CalculatorMetadata = z.looseObject({
-  expected_final_answer: z.number(),
-  max_steps: z.int(),
-  current_step: z.int(),
 });
 
 /** Upstream's multi-step calculator: it answers calls until the policy gives the final answer, for reward 1 or 0. */

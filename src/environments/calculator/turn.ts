@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { formatFixed, parseFloatText } from '../../platform/python/numbers.js';
 import { strip } from '../../platform/python/text.js';
 
@@ -8,22 +9,15 @@ const CLOSE = '</final_answer>';
 /** Tolerance of an answer, and the smallest size of a divisor. */
 const TOLERANCE = 1e-6;
 
-export interface Problem {
-  expected_final_answer: number;
-  max_steps: number;
-  current_step: number;
-}
+/** A rollout's `extra_env_info`, upstream's keys. Unknown ones are kept. */
+export const CalculatorMetadata = z.looseObject({
+  expected_final_answer: z.number(),
+  max_steps: z.int(),
+  current_step: z.int(),
+});
 
-export interface Reply {
-  content: string;
-  reward: number;
-  /** True if the calculation has advanced one step; otherwise the rollout ends. */
-  goes_on: boolean;
-  /** null only if no more steps are allowed. */
-  stop_strings: string[] | null;
-}
-
-export function reply(said: string, problem: Problem): Reply {
+/** `goes_on`: the calculation has advanced one step; otherwise the rollout ends. */
+export function reply(said: string, problem: z.infer<typeof CalculatorMetadata>) {
   const ends = { reward: 0, goes_on: false, stop_strings: [CALL] };
   if (problem.current_step >= problem.max_steps)
     return { ...ends, content: '<error>Maximum steps reached.', stop_strings: null };

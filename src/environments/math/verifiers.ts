@@ -2,7 +2,7 @@ import { compareBounded } from './answers.js';
 import { verifyDapo } from './dapo.js';
 import type { GraderPool } from './grader-pool.js';
 import { checkedByGrader, gradedAgainstItself, type GroundTruthCheck } from './ground-truth.js';
-import { letterCheck, verifyMultichoice } from './letters/verify.js';
+import { letterCheck, verifyMultichoice } from './letters/multichoice-letter.js';
 import { verifyMultiReward } from './multi-reward.js';
 import { verifyEnglishMultichoice, verifyMultilingualMultichoice } from './multichoice.js';
 import { isPureVerifier, type VerifierName } from './settings.js';

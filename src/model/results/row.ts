@@ -16,10 +16,11 @@ import { messageLog, sampledOf } from '../journal/message-log.js';
 import type { Row } from './row-columns.js';
 import type { LogMessage, Timing } from './row-parts.js';
 import { prefixRuns } from './runs.js';
-import { callColumns } from './call-columns.js';
-import { factsOf, sequencesOf } from './sequences.js';
+import { factsOf, sequencesOf, type Sequences } from './sequences.js';
 import { sum } from './statistics.js';
 import { withMasks } from './train-mask.js';
+import { keptJson } from '../../platform/json/kept.js';
+import { lastResult, type Life } from '../journal/lives.js';
 
 export type { Row };
 
@@ -193,4 +194,46 @@ function lastOf(trajectory: Trajectory): { at: number } | null {
     ...lives.map(({ line, exit }) => exit ?? line),
   ];
   return done.toSorted((one, other) => one.at - other.at).at(-1) ?? null;
+}
+
+const UNTOKENIZED =
+  'expected calls of the agent that this policy answered, got none: its own model server answered them (model_server: own), or it asked no model';
+
+/** Columns of agents alone (`row-columns.ts` explains them). `made`: null if it has no calls. */
+export function callColumns({ calls, lives }: Trajectory, made: Sequences | null) {
+  const structured = calls.filter(({ line }) => line.asked.structured !== undefined).length;
+  const nothing = { sampled: 0, trained: 0, sequences: 0 };
+  return {
+    calls: calls.length,
+    lives: lives.length,
+    malformed_calls: calls.reduce((sum, { answer }) => sum + (answer?.malformed ?? 0), 0),
+    ...(structured > 0 && { structured_calls: structured }),
+    resampled: calls.filter(({ line }) => line.cause === 'resampled').length,
+    ...endOf(lives.at(-1)),
+    unanswered: (made?.paths.read ?? []).filter((isRead) => !isRead).length,
+    ...(made === null ? { sequences: [], all_tokens: nothing } : sequencesIn(made)),
+    ...resultColumns({ calls, lives }),
+  };
+}
+
+const sequencesIn = ({ all_tokens, sequences: [main, ...others] }: Sequences) => ({
+  all_tokens,
+  sequences: others.map((one) => ({ ...one, train_mask: [] })),
+  ...(main.over_span === true && { over_span: main.over_span }),
+});
+
+function endOf(life: Life | undefined) {
+  if (!life?.exit) return {};
+  const { code, signal, tail, submission, said } = life.exit;
+  return { program_end: { code, signal, tail, submission, metadata: said?.metadata ?? null } };
+}
+
+function resultColumns({ calls, lives }: Pick<Trajectory, 'calls' | 'lives'>) {
+  const result = lastResult({ lives });
+  if (result === null) return {};
+  return {
+    agent_result: keptJson(result.text),
+    ...(calls.length === 0 && result.reward !== null && { untokenized: UNTOKENIZED }),
+    ...(result.shaping !== undefined && { reward_shaping: result.shaping }),
+  };
 }

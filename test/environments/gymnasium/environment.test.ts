@@ -7,8 +7,7 @@ import type {
   ExactEnvironment,
   TurnAnswer,
 } from '../../../src/environments/environment.js';
-import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
-import { GymnasiumSettings } from '../../../src/environments/gymnasium/environment.js';
+import { createGymnasium, GymnasiumSettings } from '../../../src/environments/gymnasium/kind.js';
 import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
 import { textLog } from '../../../src/model/content.js';
 import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-server.js';

@@ -3,8 +3,11 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { letterIn, letterOf } from '../../../src/environments/math/letters/multichoice-letter.js';
-import { verifyMultichoice } from '../../../src/environments/math/letters/verify.js';
+import {
+  letterIn,
+  letterOf,
+  verifyMultichoice,
+} from '../../../src/environments/math/letters/multichoice-letter.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { rejectionOf } from '../../fakes/environment-steps.js';
 import { processorTime_ms } from '../../harness/processor-time.js';

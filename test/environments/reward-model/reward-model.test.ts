@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { EnvironmentMessage } from '../../../src/environments/environment.js';
 import type { EnvironmentReturn } from '../../../src/environments/module/authoring.js';
-import { createRewardModel } from '../../../src/environments/reward-model/environment.js';
-import { RewardModelSettings } from '../../../src/environments/reward-model/environment.js';
+import {
+  createRewardModel,
+  RewardModelSettings,
+} from '../../../src/environments/reward-model/kind.js';
 import { CONTEXT, metricsOf, said, stepEach, stepOne } from '../../fakes/environment-steps.js';
 import { isNear, readGolden } from '../goldens.js';
 import { answer, startServer, type Handler } from '../loopback-server.js';

@@ -2,6 +2,10 @@ import { withoutThoughts } from '../../turn.js';
 import { PREFIXES } from '../multichoice.js';
 import { afterCorrection, isDeniedBehind, isGivenUp, isNegated, withoutStruck } from './denials.js';
 import { JOINED, letterAfter, letterAt, type Read, skipDecoration } from './letter-at.js';
+import { preview } from '../../../model/problems.js';
+import { rejected } from '../../rejections.js';
+import type { GroundTruthCheck } from '../ground-truth.js';
+import { groundTruthText, type PureVerifier } from '../verifier.js';
 
 /**
  * The letter that a response answers a multiple choice with. A response says one thing: what comes last counts, of the
@@ -162,3 +166,20 @@ function decorated(text: string): Read {
   const isList = between !== undefined && BETWEEN_SEVERAL.test(between);
   return isList && before?.letter !== end.letter ? 'several' : end;
 }
+
+/** `multichoice`: 1 if the letter that the response answers with is the ground truth, in any case and decoration. */
+export const verifyMultichoice: PureVerifier = ({ ground_truth, response }) => {
+  const text = groundTruthText(ground_truth, 'multichoice');
+  const what = letterCheck.problemOf(text);
+  if (what !== null)
+    throw rejected({ subject: 'multichoice', problems: [{ where: 'ground_truth', what }] });
+  const extracted_answer = letterIn(response);
+  return { score: Number(extracted_answer === letterOf(text)), extracted_answer };
+};
+
+export const letterCheck: GroundTruthCheck = {
+  problemOf: (ground_truth) =>
+    letterOf(ground_truth) === null
+      ? `expected a letter such as "C", got ${preview(ground_truth)}`
+      : null,
+};
