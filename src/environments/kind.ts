@@ -1,7 +1,10 @@
 import type { z } from 'zod';
-import type { EnvironmentContext } from './environment-context.js';
 import type { Environment, ExactEnvironment } from './environment.js';
 import { withPlainMetadata } from './plain-metadata.js';
+import type { Allowance } from '../platform/waits/allowance.js';
+import type { GraderPool } from './math/grader-pool.js';
+import type { Retriever } from './retriever/retriever.js';
+import { Positive, Word } from '../model/field-kinds.js';
 
 type KindSchema = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
 
@@ -30,3 +33,26 @@ export const inJavaScript =
   <S>(make: (settings: S, context: EnvironmentContext) => Environment | Promise<Environment>) =>
   async (settings: S, context: EnvironmentContext): Promise<ExactEnvironment> =>
     withPlainMetadata(await make(settings, context), context.name);
+
+export interface EnvironmentContext {
+  /** Its key under `environments`, used in messages. */
+  name: string;
+  environments: Record<string, { kind: string }>;
+  /** Shared by the environments of a worker; the worker closes it. */
+  grader: GraderPool;
+  /** Also shared: the allowance for large answers. */
+  answers: Allowance;
+  report: (message: string) => void;
+  /** The value of a variable that the settings name, treated as a secret; undefined if it is not set. */
+  env: (variable: string) => string | undefined;
+  /** Search as a tool: the environment of kind `retriever` with this name. Throws if none can be opened. */
+  retriever: (name: string) => Promise<Retriever>;
+}
+
+/** Settings of every environment whose steps are separate activities. */
+export const STEP_QUEUE = {
+  task_queue: Word.optional().describe(
+    "task queue of its steps; absent: the deployment's queue of environments",
+  ),
+  max_concurrent: Positive.optional().describe('steps at once, per worker'),
+};

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { ForeignObject } from '../../src/model/foreign-object.js';
 import type { ExactEnvironment, TurnAnswer } from '../../src/environments/environment.js';
-import type { EnvironmentContext } from '../../src/environments/environment-context.js';
+import type { EnvironmentContext } from '../../src/environments/kind.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { PYTHON_VARIABLE } from '../../src/environments/math/grader-install.js';
 import { identify, isAlive } from '../../src/platform/process/identity.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createAllowance } from '../../src/platform/waits/allowance.js';
-import type { EnvironmentContext } from '../../src/environments/environment-context.js';
+import type { EnvironmentContext } from '../../src/environments/kind.js';
 
 /** The context of an environment that needs nothing from it: any use fails. */
 export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {

@@ -1,10 +1,9 @@
 import path from 'node:path';
 import { bytesOf } from '../../platform/size.js';
 import { keepSecret } from '../../platform/secrets.js';
-import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment, Program } from '../environment.js';
 import { createHttpCall } from '../http/call.js';
-import { defineKind } from '../kind.js';
+import { defineKind, type EnvironmentContext } from '../kind.js';
 import { answersNoTurn, callRules } from './call-settings.js';
 import { type Argv, createCommand } from './command.js';
 import { withHere } from './placeholders.js';

@@ -4,7 +4,7 @@ import { Flag, Positive, Word, oneOf, orNull, Duration, BaseUrl } from '../../mo
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
 import { TOKEN } from '../http/token.js';
-import { STEP_QUEUE } from '../step-queue.js';
+import { STEP_QUEUE } from '../kind.js';
 import { mostOpenFiles } from '../../platform/process/open-files.js';
 
 /** Limits apply to one turn's code and all that it starts. */

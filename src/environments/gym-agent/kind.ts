@@ -1,8 +1,7 @@
-import { defineKind } from '../kind.js';
+import { defineKind, type EnvironmentContext, STEP_QUEUE } from '../kind.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { AgentSample } from '../../model/agent/sample.js';
 import { answersNoTurn, CALL_FIELDS, CALL_LIMITS, callRules } from '../agent/call-settings.js';
-import type { EnvironmentContext } from '../environment-context.js';
 import type { ExactEnvironment } from '../environment.js';
 import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
@@ -10,7 +9,6 @@ import { z } from 'zod';
 import { Duration, BaseUrl } from '../../model/field-kinds.js';
 import { oneOf, orNull, Word } from '../../model/field-kinds.js';
 import { ShapingFields } from '../../model/agent/shaping.js';
-import { STEP_QUEUE } from '../step-queue.js';
 
 const Tags = z.array(Word).default([]);
 

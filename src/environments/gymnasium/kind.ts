@@ -1,4 +1,3 @@
-import { STEP_QUEUE } from '../step-queue.js';
 import { Duration } from '../../model/field-kinds.js';
 import { Positive, BaseUrl } from '../../model/field-kinds.js';
 import { z } from 'zod';
@@ -27,7 +26,7 @@ import {
   sessionOf,
   StepAnswer,
 } from './wire.js';
-import { defineKind } from '../kind.js';
+import { defineKind, STEP_QUEUE } from '../kind.js';
 
 export const GymnasiumSettings = z.strictObject({
   kind: z.literal('gymnasium').describe('a resources server of NeMo Gym with `/reset` and `/step`'),

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { Duration, BaseUrl } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
-import { defineKind } from '../kind.js';
-import { STEP_QUEUE } from '../step-queue.js';
+import { defineKind, STEP_QUEUE } from '../kind.js';
 import { createHttpEnvironment } from './environment.js';
 import { TOKEN, tokenOf } from './token.js';
 

@@ -1,6 +1,6 @@
 import { orNull, Word } from '../../model/field-kinds.js';
 import { readSecret } from '../../platform/secrets.js';
-import type { EnvironmentContext } from '../environment-context.js';
+import type { EnvironmentContext } from '../kind.js';
 
 /** A setting of every kind behind HTTP whose server may ask who speaks. Settings name secrets and never contain them. */
 export const TOKEN = {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Flag } from '../../model/field-kinds.js';
-import { STEP_QUEUE } from '../step-queue.js';
+import { STEP_QUEUE } from '../kind.js';
 
 const Verifier = z.enum([
   'hf_math_verify',

@@ -1,4 +1,4 @@
-import type { EnvironmentContext as InsideContext } from '../environment-context.js';
+import type { EnvironmentContext as InsideContext } from '../kind.js';
 import type {
   Environment as Inside,
   EnvironmentMessage,

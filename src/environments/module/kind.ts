@@ -1,5 +1,4 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
-import type { EnvironmentContext } from '../environment-context.js';
 import type { Environment } from '../environment.js';
 import { createHttpEnvironment } from '../http/environment.js';
 import { createModuleCalls } from './calls.js';
@@ -8,8 +7,7 @@ import { subjectOf } from './wire.js';
 import path from 'node:path';
 import { z } from 'zod';
 import { Word, Duration } from '../../model/field-kinds.js';
-import { defineKind, inJavaScript } from '../kind.js';
-import { STEP_QUEUE } from '../step-queue.js';
+import { defineKind, inJavaScript, type EnvironmentContext, STEP_QUEUE } from '../kind.js';
 
 /** A user's module, which a process of its own serves as kind `http`. Throws an error that names file and export. */
 async function createModuleEnvironment(

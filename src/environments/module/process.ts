@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import ms from 'ms';
 import { createLineCutter } from '../../platform/lines.js';
 import { describeExit, type Exit } from '../../platform/process/spawned.js';
-import type { EnvironmentContext } from '../environment-context.js';
+import type { EnvironmentContext } from '../kind.js';
 import { createHttpCall, type HttpCalls } from '../http/call.js';
 import {
   LOAD_MS,

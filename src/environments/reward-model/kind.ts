@@ -1,4 +1,3 @@
-import { STEP_QUEUE } from '../step-queue.js';
 import { Duration } from '../../model/field-kinds.js';
 import { oneOf, orNull, Word, BaseUrl } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
@@ -13,7 +12,7 @@ import { z } from 'zod';
 import { FiniteNumbers } from '../../model/untrusted.js';
 import type { Reply } from '../http/call.js';
 import { rejected } from '../rejections.js';
-import { defineKind, inJavaScript } from '../kind.js';
+import { defineKind, inJavaScript, STEP_QUEUE } from '../kind.js';
 
 export const RewardModelSettings = z.strictObject({
   kind: z.literal('reward_model').describe('a reward model behind a service'),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { STEP_QUEUE } from '../step-queue.js';
+import { STEP_QUEUE } from '../kind.js';
 
 /** A tag becomes part of a search, so it must be a plain name. */
 const Tag = z.string().regex(/^[\w-]+$/, 'expected a tag name such as answer');

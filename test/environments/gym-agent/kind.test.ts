@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import type { EnvironmentContext } from '../../../src/environments/environment-context.js';
+import type { EnvironmentContext } from '../../../src/environments/kind.js';
 import { GymAgentSettings, gymAgent } from '../../../src/environments/gym-agent/kind.js';
 import { EnvironmentSettings } from '../../../src/environments/registry.js';
 import { problemsOf } from '../../../src/model/problems.js';
