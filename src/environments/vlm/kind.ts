@@ -19,7 +19,7 @@ import { preview } from '../../model/problems.js';
 import { defineKind, inJavaScript } from '../kind.js';
 
 /** Upstream's VLM environment: a weighted sum of reward functions. */
-export function createVlmEnvironment(
+function createVlmEnvironment(
   { reward_functions }: Pick<VlmSettings, 'reward_functions'>,
   grader: GraderPool,
 ): Environment {

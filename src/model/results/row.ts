@@ -200,7 +200,7 @@ const UNTOKENIZED =
   'expected calls of the agent that this policy answered, got none: its own model server answered them (model_server: own), or it asked no model';
 
 /** Columns of agents alone (`row-columns.ts` explains them). `made`: null if it has no calls. */
-export function callColumns({ calls, lives }: Trajectory, made: Sequences | null) {
+function callColumns({ calls, lives }: Trajectory, made: Sequences | null) {
   const structured = calls.filter(({ line }) => line.asked.structured !== undefined).length;
   const nothing = { sampled: 0, trained: 0, sequences: 0 };
   return {
