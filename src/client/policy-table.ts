@@ -1,6 +1,6 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
 import { holdText } from '../model/workflow-safe/hold.js';
-import type { ReplicaView } from '../model/workflow-safe/policy.js';
+import type { ReplicaView } from '../model/results/answers.js';
 import { briefFault, sleepText, whyNothingServes } from '../model/workflow-safe/policy.js';
 import { aimOf, holderText, needsTexts } from '../model/workflow-safe/policy-texts.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
