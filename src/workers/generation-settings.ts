@@ -1,13 +1,6 @@
+import { BaseUrl } from '../model/base-url.js';
 import { z } from 'zod';
-import {
-  Positive,
-  Word,
-  oneOf,
-  orNull,
-  refuserOf,
-  Duration,
-  BaseUrl,
-} from '../model/field-kinds.js';
+import { Positive, Word, oneOf, orNull, refuserOf, Duration } from '../model/field-kinds.js';
 import { KINDS } from '../generation/adapters.js';
 import { EngineUrl } from '../model/policy/replicas.js';
 import { recordOf } from '../model/untrusted.js';

@@ -1,5 +1,6 @@
+import { BaseUrl } from '../model/base-url.js';
 import { z } from 'zod';
-import { Positive, Word, orNull, Duration, BaseUrl } from '../model/field-kinds.js';
+import { Positive, Word, orNull, Duration } from '../model/field-kinds.js';
 import { durationProblem, toMs } from '../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../platform/size.js';
 

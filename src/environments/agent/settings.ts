@@ -1,13 +1,6 @@
+import { BaseUrl } from '../../model/base-url.js';
 import { z } from 'zod';
-import {
-  Positive,
-  Word,
-  oneOf,
-  orNull,
-  refuserOf,
-  Duration,
-  BaseUrl,
-} from '../../model/field-kinds.js';
+import { Positive, Word, oneOf, orNull, refuserOf, Duration } from '../../model/field-kinds.js';
 import { Size } from '../../platform/size.js';
 import { CALL_FIELDS, CALL_LIMITS } from './call-settings.js';
 import { asksPolicy } from './placeholders.js';

@@ -1,6 +1,7 @@
+import { BaseUrl } from '../../model/base-url.js';
 import type { Limits } from '../../sandbox/limits.js';
 import { z } from 'zod';
-import { Flag, Positive, Word, oneOf, orNull, Duration, BaseUrl } from '../../model/field-kinds.js';
+import { Flag, Positive, Word, oneOf, orNull, Duration } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
 import { TOKEN } from '../http/token.js';

@@ -1,3 +1,4 @@
+import { BaseUrl } from '../../model/base-url.js';
 import { defineKind, type EnvironmentContext, STEP_QUEUE } from '../kind.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { AgentSample } from '../../model/agent/sample.js';
@@ -6,7 +7,7 @@ import type { ExactEnvironment } from '../environment.js';
 import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import { z } from 'zod';
-import { Duration, BaseUrl } from '../../model/field-kinds.js';
+import { Duration } from '../../model/field-kinds.js';
 import { oneOf, orNull, Word } from '../../model/field-kinds.js';
 import { ShapingFields } from '../../model/agent/shaping.js';
 

@@ -1,5 +1,6 @@
+import { BaseUrl } from '../../model/base-url.js';
 import { Duration } from '../../model/field-kinds.js';
-import { Positive, BaseUrl } from '../../model/field-kinds.js';
+import { Positive } from '../../model/field-kinds.js';
 import { z } from 'zod';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';

@@ -1,5 +1,6 @@
+import { BaseUrl } from '../../model/base-url.js';
 import { z } from 'zod';
-import { Duration, BaseUrl } from '../../model/field-kinds.js';
+import { Duration } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { defineKind, STEP_QUEUE } from '../kind.js';

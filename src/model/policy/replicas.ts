@@ -1,5 +1,6 @@
+import { BaseUrl } from '../base-url.js';
 import { z } from 'zod';
-import { Flag, orNull, refuserOf, Duration, BaseUrl } from '../field-kinds.js';
+import { Flag, orNull, refuserOf, Duration } from '../field-kinds.js';
 import { preview } from '../problems.js';
 import { listOf } from '../untrusted.js';
 import { MOST_ENGINES } from './orders.js';
