@@ -7,12 +7,12 @@ import { completionBody } from '../../src/generation/vllm/completion-body.js';
 import { generateBody } from '../../src/generation/vllm/generate-wire.js';
 import { promptLogprobsBody } from '../../src/generation/vllm/questions.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
-import { ENGINE_FIELDS, type Fate } from '../../src/model/engine-fields.js';
+import { ENGINE_FIELDS } from '../../src/model/engine-fields.js';
 import { lineOf } from '../../src/model/problems.js';
 import { problemsWithHints } from '../../src/model/unknown-fields.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { REQUEST } from '../generation/fake-vllm.js';
-import { pageOf, sectionOf, tableOf } from './checks/page.js';
+import { codeIn, pageOf, sectionOf } from './checks/page.js';
 import { keysOf } from './checks/tables.js';
 
 const CAPTURE = path.join(
@@ -40,13 +40,15 @@ const fates = Object.entries(ENGINE_FIELDS);
 const ofKind = (kind: string): string[] =>
   fates.filter(([, fate]) => kind in fate).map(([field]) => field);
 
-function cellOf(field: string, fate: Fate): string {
-  if ('setting' in fate)
-    return field === fate.setting
-      ? 'the same name in `generation`'
-      : `\`generation.${fate.setting}\``;
-  return 'ours' in fate ? `this project’s: ${fate.ours}` : `refused: ${fate.refused}`;
-}
+/** As the page lists them. */
+const LISTS = [
+  fates.flatMap(([field, fate]) => ('setting' in fate && fate.setting === field ? [field] : [])),
+  fates.flatMap(([field, fate]) =>
+    'setting' in fate && fate.setting !== field ? [field, `generation.${fate.setting}`] : [],
+  ),
+  ofKind('ours'),
+  ofKind('refused'),
+];
 
 /** What a request says about a field of `generation` that it does not have. */
 function refusalOf(field: string, where: 'generation' | 'top'): string {
@@ -64,18 +66,13 @@ function refusalOf(field: string, where: 'generation' | 'top'): string {
 const NEWER = ['return_weight_versions'];
 
 describe('the sampling fields of vLLM 0.32.0 and 0.33.0', () => {
-  test('are all in the table of docs/engines.md, with what the code says of them', async () => {
+  test('are all in docs/engines.md: those of generation, those that are sent anyway, the others', async () => {
     const file = 'docs/engines.md';
     const page = pageOf(file, await readFile(path.join(PROJECT_ROOT, file), 'utf8'));
-    const rows = tableOf(sectionOf(page, 'Sampling fields')).map(({ cells }) => cells);
-    const rowsByCell = new Map<string, string[]>();
-    for (const [field, fate] of fates) {
-      const cell = cellOf(field, fate);
-      rowsByCell.set(cell, [...(rowsByCell.get(cell) ?? []), `\`${field}\``]);
-    }
+    const lists = sectionOf(page, 'Sampling fields').filter(({ text }) => text.startsWith('- '));
     assert.deepEqual(
-      rows,
-      [...rowsByCell].map(([cell, fields]) => [fields.join(', '), cell]),
+      lists.map(({ text }) => codeIn(text)),
+      LISTS,
     );
   });
 

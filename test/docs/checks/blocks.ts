@@ -68,10 +68,10 @@ function unchecked(block: Block, page: Page): string[] {
 
 /** `commands.ts` checks what these are given, or a shell has them. */
 const CHECKED =
-  /^(?:npm|npx|node|python3?|pip|temporal|temporal-rollout|cd|mkdir|export|echo|cat)$/;
+  /^(?:npm|npx|node|python3?|pip|temporal|temporal-rollout|cd|mkdir|export|echo|cat|find)$/;
 /** They need another machine, a GPU, rights or a clone; those of this repository's tests name them. */
 const FOREIGN =
-  /^(?:git|sudo|vllm|sglang|gym|examples\/agent\/\.venv\/bin\/pip|\.ci\/run|test\/interop\/\S+\.sh)$/;
+  /^(?:git|sudo|vllm|sglang|accelerate|gym|examples\/agent\/\.venv\/bin\/pip|\.ci\/run|test\/interop\/\S+\.sh)$/;
 
 /** Lines of commands, joined, without what `cat > file <<'END'` writes. */
 function codeOf({ line, text, language }: Block): (Piece & { language: string })[] {
