@@ -1,6 +1,6 @@
 /**
- * The names of four documents of NeMo RL and NeMo Gym that docs/nemo.md has rows for (test/semantics.test.ts): their
- * functions, classes, commands and parameters.
+ * The names of four documents of NeMo RL and NeMo Gym that docs/nemo.md and docs/nemo-gym.md have rows for
+ * (test/semantics.test.ts): their functions, classes, commands and parameters.
  */
 export const NEMO_NAMES: Record<string, readonly string[]> = {
   'the API of nemo_rl.experience.rollouts': [

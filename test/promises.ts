@@ -163,7 +163,7 @@ export const FAILURES: Record<string, Tests> = {
   '`EnvironmentFailed`: it raises an exception (500)': [
     `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
   ],
-  '`EnvironmentRejected`, `PromptTooLong`, or what is played again differs: `StateLost` of code, `ReplayDiffers` of a fork':
+  '`EnvironmentRejected`, `PromptTooLong`; played again, it differs: `StateLost`, `ReplayDiffers`':
     [
       `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
       `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
@@ -187,7 +187,7 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKFLOWS}/rollout.test.ts › whose journal is lost again and again fails at the third loss`,
     `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
   ],
-  'a replica misses an update: it is away, cannot load, or its probe differs (`PolicyUpdateFailed`)':
+  '`PolicyUpdateFailed`: a replica misses an update of weights':
     [
       `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
       `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,

@@ -1,8 +1,8 @@
 /**
  * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what it says of
  * processes that die sentence by sentence, each row of its table of failures and of README.md's, each feature of
- * docs/nemo.md, and what keeps wrong data out of training. It fails for a promise without a test, and for a test that was
- * deleted or renamed.
+ * docs/nemo.md and docs/nemo-gym.md, and what keeps wrong data out of training. It fails for a promise without a test,
+ * and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -143,8 +143,9 @@ describe('what would poison training is kept out', () => {
     });
 });
 
-describe('docs/nemo.md names the tests of what it says', () => {
-  const rows = [...read('docs/nemo.md').matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(
+describe('docs/nemo.md and docs/nemo-gym.md name the tests of what they say', () => {
+  const pages = read('docs/nemo.md') + read('docs/nemo-gym.md');
+  const rows = [...pages.matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(
     ([, what = '', here = '', links = '']) => ({
       what,
       names: codeIn(`${what} ${here}`),

@@ -9,7 +9,7 @@ import { bareContext } from '../fakes/environment-context.js';
 import { GIVEN, skip as noGrader } from './math/grader-fixture.js';
 import { context } from './step-once.js';
 
-/** The range of each built-in reward (docs/environment-kinds.md), for texts as policies write them. */
+/** The range of each built-in reward (docs/environment-kinds.md, docs/built-in-kinds.md), for texts of policies. */
 
 const word = fc.constantFrom(
   ...[

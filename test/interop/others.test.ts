@@ -90,7 +90,10 @@ suite('environments of others, with their own packages', {
       folder = path.join(bed.directory, 'play');
       await mkdir(folder);
       await copyFile(path.join(PROGRAMS, 'addition.py'), path.join(folder, 'addition.py'));
-      await writeFile(path.join(folder, 'play.py'), await exampleIn('docs/agents.md', '# play.py'));
+      await writeFile(
+        path.join(folder, 'play.py'),
+        await exampleIn('docs/verifiers.md', '# play.py'),
+      );
       const openenv = await serve([path.join(PROGRAMS, 'counting.py')]);
       const env = { OPENENV_URL: openenv };
       urls = [
