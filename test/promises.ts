@@ -187,14 +187,13 @@ export const FAILURES: Record<string, Tests> = {
     `${WORKFLOWS}/rollout.test.ts › whose journal is lost again and again fails at the third loss`,
     `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
   ],
-  '`PolicyUpdateFailed`: a replica misses an update of weights':
-    [
-      `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
-      `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
-      `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
-      `${ACTIVITIES}/bring-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
-      `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
-    ],
+  '`PolicyUpdateFailed`: a replica misses an update of weights': [
+    `test/harness/policy-tests.ts › a replica that is away misses an update, and gets it when it is back`,
+    `${ACTIVITIES}/publish.test.ts › a replica that does not answer is away, and is not waited for`,
+    `test/harness/policy-tests.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
+    `${ACTIVITIES}/bring-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
+    `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
+  ],
   '`InvalidBatchRequest`: request or sample is wrong': [
     `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} gets every problem in one final answer`,
     `${ACTIVITIES}/read-samples.test.ts › because of \${what} are refused by row`,
