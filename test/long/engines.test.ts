@@ -74,7 +74,9 @@ describe('engines that come and go', () => {
 
   test('get the version of the record before they serve, during a batch, and are cut off when they have drained', async () => {
     await bed.publish(await bed.weights(1));
-    await bed.batch('moves').start(puzzleBatch({ samples: 12, repeats: 2, max_rollout_turns: 4 }));
+    // Few at once, so that it lasts until the engine has joined, also on a busy machine.
+    const few = { samples: 12, repeats: 2, max_rollout_turns: 4, max_in_flight: 3 };
+    await bed.batch('moves').start(puzzleBatch(few));
     const joiner = await engine();
     await update('engines', { owner: 'job', urls: [joiner.url] });
     await comes(joiner.url, (entry) => entry?.state === 'current' && entry.version === 1);
