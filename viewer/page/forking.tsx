@@ -13,13 +13,18 @@ export function Forking({ rollout, at }: { rollout: RolloutDocument; at: At }): 
   const { id, batch_id, calls } = rollout;
   // A program plays on from a call, not from the middle of one.
   const isProgram = calls.some(({ life }) => life !== null);
-  const place =
-    at.token === null || isProgram ? `turn:${at.turn ?? 0}` : `token:${sampledBefore(rollout, at)}`;
+  const turn = at.turn ?? 0;
+  const isTurn = at.token === null || isProgram;
+  const place = isTurn ? `turn:${turn}` : `token:${sampledBefore(rollout, at)}`;
   return (
     <details class="commands">
       <summary>Fork, rerun, compare</summary>
       <Command
-        what={place.startsWith('turn') ? 'fork at this turn' : 'fork before this token'}
+        what={
+          isTurn
+            ? `fork at turn ${turn}, whose answer is sampled anew`
+            : `fork before token ${at.token} of turn ${turn}`
+        }
         words={['temporal-rollout', 'fork', id, '--at', place]}
       />
       <Command

@@ -94,6 +94,8 @@ function Rollout({
     setAt(to);
     note({ ...place, options: { ...options, ...named(to) } });
   };
+  const linkOf = (turn: number): string =>
+    hrefOf({ ...place, options: { ...options, ...named({ turn, token: null }) } });
   const turnTo = (step: number): void => {
     const numbers = rollout.calls.map(({ number }) => number);
     const index = at.turn === null ? -1 : numbers.indexOf(at.turn);
@@ -136,7 +138,7 @@ function Rollout({
       </div>
       <Timing rollout={rollout} />
       <Forking rollout={rollout} at={at} />
-      <Conversation {...{ rollout, isRaw, colouring, at, look }} />
+      <Conversation {...{ rollout, isRaw, colouring, at, look, linkOf }} />
     </>
   );
 }
@@ -185,12 +187,14 @@ function Conversation({
   colouring,
   at,
   look,
+  linkOf,
 }: {
   rollout: RolloutDocument;
   isRaw: boolean;
   colouring: Colouring;
   at: At;
   look: (to: At) => void;
+  linkOf: (turn: number) => string;
 }): JSX.Element {
   const depths = useMemo(() => depthsOf(rollout.calls), [rollout]);
   const names = useMemo(
@@ -219,12 +223,16 @@ function Conversation({
             onToken={(token) => {
               look({ turn: call.number, token });
             }}
+            link={linkOf(call.number)}
+            onTurn={() => {
+              look({ turn: call.number, token: null });
+            }}
           />
         ))}
         {rollout.verdict !== null && (
           <section class="turn" aria-label="verdict">
             <h2>Verdict</h2>
-            <ObservationView observation={rollout.verdict} isRaw={isRaw} title="verdict" />
+            <ObservationView observation={rollout.verdict} title="verdict" />
           </section>
         )}
         <Ending rollout={rollout} />

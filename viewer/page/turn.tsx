@@ -20,6 +20,10 @@ export interface TurnProps {
   /** A token that the address names. */
   token: number | null;
   onToken: (token: number) => void;
+  /** The address of the turn. */
+  link: string;
+  /** The turn is what is looked at, as for a fork. */
+  onTurn: () => void;
 }
 
 /** A call: what was asked, what was sampled, and what the environment answered. */
@@ -36,7 +40,17 @@ export function Turn(props: TurnProps): JSX.Element {
       aria-labelledby={`turn-${number}-title`}
     >
       <h2 id={`turn-${number}-title`}>
-        {call.life === null ? 'Turn' : 'Call'} {number}
+        <a
+          href={props.link}
+          onClick={(event) => {
+            if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+            event.preventDefault();
+            setToken(null);
+            props.onTurn();
+          }}
+        >
+          {call.life === null ? 'Turn' : 'Call'} {number}
+        </a>
       </h2>
       <CallFacts call={call} />
       {news.map((message, index) => (
@@ -69,7 +83,7 @@ export function Turn(props: TurnProps): JSX.Element {
           </>
         )}
       </article>
-      {observation !== null && <ObservationView {...{ observation, isRaw }} />}
+      {observation !== null && <ObservationView observation={observation} />}
     </section>
   );
 }
@@ -165,11 +179,9 @@ const isEmpty = ({ parts, reasoning, tool_calls = [] }: Message): boolean =>
 
 export function ObservationView({
   observation,
-  isRaw,
   title = 'environment',
 }: {
   observation: Observation;
-  isRaw: boolean;
   title?: string;
 }): JSX.Element {
   const { message, reward, rewards, terminated, truncated, answer } = observation;
@@ -194,7 +206,8 @@ export function ObservationView({
         {terminated && <span class="flag">■ terminated</span>}
         {truncated && <span class="flag">✂ truncated</span>}
       </p>
-      {message !== null && !isEmpty(message) && <MessageView message={message} isRaw={isRaw} />}
+      {/* What an environment says is as it is: boards and logs stand in columns. */}
+      {message !== null && !isEmpty(message) && <MessageView message={message} isRaw />}
     </div>
   );
 }
