@@ -165,7 +165,10 @@ function attemptOf(
     signal: context.cancellationSignal,
     /** Milliseconds since the activity was first scheduled, without those in which no replica served. */
     elapsed_ms: () => waited_ms + performance.now() - began - state.unserved.ms(),
-    /** Milliseconds before this attempt without a sign of any: its task was lost, or its worker died at once. */
+    /**
+     * Milliseconds until this attempt in which none gave a sign: the task was lost on its way to a worker, or its worker
+     * died at once. An attempt that fails says why in a last heartbeat.
+     */
     lost_ms: info.attempt > 1 && info.heartbeatDetails === undefined ? waited_ms : 0,
     /** What this attempt leaves to the next one, and finds of the one before. What has another shape is not found. */
     keeps: <T>(schema: z.ZodType<T>): Kept<T> => ({

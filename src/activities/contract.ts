@@ -15,7 +15,10 @@ import type { Waiting, Failures } from '../model/results/answers.js';
 export interface Activities {
   /** Takes the raw input of `rolloutBatch`. `restart`: what an earlier run has played is removed, and played again. */
   planBatch: (input: unknown, options?: BatchOptions) => Promise<BatchPlan>;
-  /** Takes the raw input of `inputs`: `{"token"}`, the content of `.samples/<token>.token` there; null: none yet. */
+  /**
+   * Takes the raw input of `inputs`: `{"token"}` of the file `.samples/<token>.token` below `inputs_dir`, whose content it
+   * is; null: there is none yet.
+   */
   findInputs: (input: unknown) => Promise<Inputs>;
   /**
    * Takes the raw input of `rollout`, from a batch or by hand, changed limits, and how much of `rollout_timeout` was over
@@ -242,7 +245,10 @@ export interface Tally {
   running: number;
   /** Ended with a row for the trainer. */
   valid: number;
-  /** Of rollouts that returned a result. A batch's `progress` also counts turns and tokens of others. */
+  /**
+   * Turns, tokens and rewards of rollouts that returned a result. A batch's `progress` also counts turns and tokens of
+   * others.
+   */
   turns: number;
   tokens: number;
   reward_sum: number;

@@ -42,7 +42,10 @@ export interface Dependencies {
   unlisted: () => readonly string[];
   /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */
   countOpenRollouts: (batchId: string) => Promise<number>;
-  /** What the failed attempts of a workflow wait for, or that its own task fails; null: nothing. */
+  /**
+   * What the failed attempts of a workflow's activities wait for, also where no journal can say it; or that its own task
+   * fails; null: nothing.
+   */
   waitOf: (workflowId: string) => Promise<Waiting | null>;
   /** That tasks wait in a queue of activities which nobody polls; null: none do. */
   waitOfQueue: (name: string) => Promise<Waiting | null>;
@@ -67,7 +70,10 @@ export type Body<Name extends keyof AllActivities> = (
 
 export type WorkflowEnd = 'completed' | FailureFacts;
 
-/** `engine`: it takes pictures with ids. `rendered_ids`: a gateway adds the pictures to the ids. `none`: refused. */
+/**
+ * `engine`: the service's engines take pictures together with ids. `rendered_ids`: only the ids are sent, to a gateway
+ * that adds the pictures. `none`: refused.
+ */
 type Images = 'engine' | 'rendered_ids' | 'none';
 
 export interface GenerationPool extends Replicas {
@@ -104,7 +110,10 @@ export interface PolicyService {
 export interface DeployedEnvironment {
   environment: ExactEnvironment;
   task_queue: string;
-  /** Rollouts are played where they are opened: it has no queue or limit of its own, and this worker has its role. */
+  /**
+   * Whether rollouts are played where they are opened: unless their environment has its own queue, or is an agent's with
+   * a limit, or this worker has not its role.
+   */
   plays_on: boolean;
   /** Waits for a place at it, and steps there. */
   inPlace: <T>(
@@ -122,6 +131,7 @@ export interface Deployment {
   /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
+  /** The heartbeat timeout of activities that play. */
   heartbeat_timeout_ms: number;
   /** Nobody has set it, and deaths are seen without it: it may be longer where many rollouts play at once. */
   heartbeat_grows: boolean;

@@ -64,7 +64,10 @@ export interface Bug {
 const MOST_TIMES = 3;
 const MOST_OF_TEXT = 500;
 
-/** Counted after the last attempt's; null: a fault, a cancellation, or an error of the system, which may pass. */
+/**
+ * The bug that this error shows, counted after the last attempt's; null: it is a fault, a cancellation, or an error of
+ * the system (it has a code), which may pass.
+ */
 export function bugIn(error: unknown, before: Bug | null): Bug | null {
   if (!(error instanceof Error) || error instanceof Fault || error instanceof TemporalFailure)
     return null;

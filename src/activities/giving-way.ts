@@ -1,4 +1,7 @@
-/** It waits and can lose nothing. The function says whether that is over, though nobody said so; null: it is over. */
+/**
+ * Says that the attempt waits and nothing can be lost meanwhile: for an engine that is paused or asleep, or for weights.
+ * The function says whether that is over although nobody has said so; null: it is over.
+ */
 export type Idles = (isOver: (() => boolean) | null) => void;
 
 /** Shorter waits are not worth another attempt: pauses of updates take seconds. */
@@ -7,7 +10,10 @@ const LOOK_EVERY_MS = 1000;
 /** When it looks again, as after a fault that lasts. */
 export const BACK_AFTER_MS = 15_000;
 
-/** An attempt gives its slot away while it waits. Nothing has failed, so nothing counts it; another one waits on. */
+/**
+ * An attempt gives its slot to others while it waits. Nothing has failed, so no journal and no count of tries has it;
+ * another attempt waits on.
+ */
 export class GaveWay extends Error {
   override readonly name = 'GaveWay';
 

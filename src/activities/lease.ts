@@ -14,7 +14,10 @@ import type { Dependencies } from './dependencies.js';
 import type { Idles } from './giving-way.js';
 import { createIdling } from './giving-way.js';
 
-/** What an attempt has for one rollout, and loses at once: by its end, its deadline, a crowd, or a lost journal. */
+/**
+ * What an attempt has for one rollout, and loses at once: because its activity ends, its time is over, others need its
+ * place, or its journal is another's.
+ */
 export interface Lease extends Attempt {
   ref: RolloutRef;
   /** Aborts with the end of the lease. */
@@ -77,7 +80,10 @@ export const withLease = <T>(
     }),
   );
 
-/** As if the next attempt brought it: the next turn has the change, and so has the room of the answer in progress. */
+/**
+ * A change becomes a claim of the journal's owner, as if the next attempt brought it: the next turn has it, and so has
+ * the room of the answer in progress.
+ */
 function claimLimits(journal: Journal, to: LimitsChange): void {
   const limits = newTurnLimits(journal.trajectory, to);
   if (limits === null) return;

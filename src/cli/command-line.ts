@@ -55,6 +55,7 @@ export async function main(args: string[]): Promise<void> {
   setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();
 }
 
+/** Returns the exit code. */
 export async function runCommand([name = '', ...args]: string[]): Promise<number> {
   if (name === '' || name === 'help' || name === '--help' || name === '-h') {
     console.log(USAGE);

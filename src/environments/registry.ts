@@ -74,11 +74,13 @@ export const isRemote = (settings: EnvironmentSettings): boolean =>
 export const observationRoles = (settings: EnvironmentSettings): readonly string[] | null =>
   kindOf(settings).roles;
 
+/** The settings with paths relative to temporal.yaml's folder made absolute. */
 export const resolvePaths = (
   settings: EnvironmentSettings,
   directory: string,
 ): EnvironmentSettings => kindOf(settings).resolve?.(settings, directory) ?? settings;
 
+/** Creates an environment of temporal.yaml. Throws an error that names it and the problem of its settings. */
 export const createEnvironment = async (
   settings: EnvironmentSettings,
   context: EnvironmentContext,

@@ -15,7 +15,10 @@ export type { AgentLimits };
 export interface Gateway {
   /** Where programs reach all its sessions, with `/v1`. */
   readonly base_url: string;
-  /** Tells other workers. The journal has its `life` line, synced. Throws a `StoreFault` if it is another's. */
+  /**
+   * Opens the life's address, and tells other workers that it is here. The journal has its `life` line, synced. Throws a
+   * `StoreFault` if the journal is another's.
+   */
   open: (playing: PlayedAgent) => Promise<AgentSession>;
   close: () => Promise<void>;
 }
@@ -29,7 +32,10 @@ export interface AgentSession extends Pick<
   key: string;
   /** Answers what connects to a listener that only this life's programs reach, whatever their key, until the end. */
   serve: (door: Server) => void;
-  /** `over`: 410, `moved`: 503. Ends generations in progress; resolves when nothing of it writes to the journal. */
+  /**
+   * Refuses further calls (`over`: 410, the rollout has ended; `moved`: 503, another attempt answers soon), ends the
+   * generations in progress and resolves when nothing of it appends to the journal any longer.
+   */
   end: (why: 'over' | 'moved') => Promise<void>;
 }
 
@@ -74,6 +80,7 @@ export interface PlayedAgent {
 export interface Answerers {
   /** Says that this one does. Throws as `stillOurs`: who has lost the journal never stands after its successor. */
   take: (rollout_id: string, answerer: NewAnswerer) => Promise<void>;
+  /** The newest; null: none is known. */
   find: (rollout_id: string) => Promise<AnswererFact | null>;
   /** The rollout is over: its programs ask no more. */
   leave: (rollout_id: string, answerer: AnswererFact) => Promise<void>;

@@ -35,6 +35,7 @@ export function createLife(
   const made = {
     playing,
     times,
+    /** By its line. */
     life,
     writer,
     /** It is given what earlier ones asked. */
@@ -76,7 +77,10 @@ type RefusedLine = Omit<Extract<Entry, { kind: 'refused' }>, 'kind'>;
 
 const LINE_EACH_MS = 60_000;
 
-/** A line a key and minute, since programs ask in loops; behind an answered call it is news, for the exit. */
+/**
+ * Writes one line for each key and minute, since programs ask in loops. Behind an answered call a refusal is news again:
+ * without its line an exit would not be the limit's.
+ */
 function createWriteRefused({
   append,
   trajectory: { lives },

@@ -1,6 +1,9 @@
 /** How long the gateway waits for what. */
 export const TIMES = {
-  /** In silence: headers of a stream would rule the redirect out, and some clients take 102 for the answer. */
+  /**
+   * How long a call that nobody answers waits for somebody, in silence: headers of a stream would rule the redirect
+   * out, and some clients take 102 for the answer.
+   */
   parked_ms: 60_000,
   /** How long a call goes on without a connection. */
   linger_ms: 30_000,

@@ -32,6 +32,7 @@ export interface ControlOptions {
   control_url: string | null;
   api_key: string | null;
   control_api_key: string | null;
+  /** Served name; null: the first. */
   model: string | null;
   answers?: HttpOptions['answers'];
   /** Resolves the names of these URLs; absent: as the system does. */

@@ -138,9 +138,15 @@ export interface GenerationService extends Renderer {
   readonly pictures?: PictureRoute;
   /** Resolves when the engine is ready to generate. Checks health, then asks for models and version. */
   describe(signal: AbortSignal): Promise<ServiceDescription>;
-  /** A prompt that fills the context gives an empty `length`. If less than `max_tokens` fits, it gets what is left. */
+  /**
+   * A prompt that alone fills the engine's context gives an empty generation with finish `length`. If less than
+   * `max_tokens` fits, the request gets what is left.
+   */
   generate(request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd>;
-  /** End of the answer's turn, message, generation prompt. `GenerationRejected`: no such role in the template. */
+  /**
+   * Ids that the chat template adds for a message after the policy's answer: the end of the answer's turn, the message,
+   * the generation prompt. Throws `GenerationRejected` if the template does not render its role.
+   */
   renderTurn(
     turn: { model: string; message: ChatMessage; chat_template_kwargs: ForeignObject },
     signal: AbortSignal,
@@ -152,7 +158,10 @@ export interface GenerationService extends Renderer {
   ): Promise<number[]>;
   /** The version of the weights that the server samples from; null if it does not report one. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
-  /** Requests to a paused or sleeping engine hang. False if it cannot tell or does not answer. Never throws. */
+  /**
+   * While an engine is paused, it accepts requests and they hang; also while it is asleep. False if the server cannot
+   * tell or does not answer. Never throws.
+   */
   isPaused(): Promise<boolean>;
   /** An engine that is asleep has moved its weights out of the way, and someone must wake it. As `isPaused`. */
   isAsleep(): Promise<boolean>;
@@ -198,7 +207,10 @@ export interface ReplicaRequest {
   signal: AbortSignal;
   /** Generations take a slot of the replica; small requests beside them do not. */
   is_generation: boolean;
-  /** Another program wrote it: what two replicas answer with 500 is `GenerationRejected`. Absent: false. */
+  /**
+   * Another program wrote this small request, and may be at fault itself: what two replicas answer with 500 is
+   * `GenerationRejected`. Absent: false.
+   */
   is_suspect?: boolean;
   /** Called while no replica serves: with the reason after one second, and with null when that is over. */
   unserved?: (why: string | null) => void;
@@ -219,6 +231,7 @@ export interface Sharer {
   share: number;
 }
 
+/** All that say nothing of themselves. */
 export const NOBODY: Sharer = { id: '', priority: 3, share: 1 };
 
 /** The replica's entry in the policy record when the request was sent. */
@@ -241,6 +254,7 @@ export interface Lease {
   /** null: nothing was published when the request was sent. */
   fence: Fence | null;
   policy: PolicyReading;
+  /** Seconds of waiting for a slot. */
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */
   pauseOver: (signal: AbortSignal) => Promise<void>;
@@ -248,7 +262,10 @@ export interface Lease {
   logprobsMode: LogprobsModeOf;
 }
 
-/** Asked once for each replica and model; again after an absence, other weights, some time, or on demand. */
+/**
+ * Asks each replica and model once. Asks again after the replica was away or its weights have changed, some time after
+ * an answer (sooner after an inconclusive one), or on demand.
+ */
 export type LogprobsModeOf = (
   model: string,
   options: { signal: AbortSignal; again?: boolean },
@@ -259,7 +276,10 @@ export interface DescribedReplica extends ServiceDescription {
 }
 
 export interface Replicas {
-  /** Calls `run` once; a generation holds its slot. A `GenerationUnavailable` keeps others away for a while. */
+  /**
+   * Calls `run` once, with the replica chosen for the request. A generation holds its slot until `run` ends. Errors of
+   * `run` are rethrown, and a `GenerationUnavailable` keeps later requests away from that replica for a while.
+   */
   request: <T>(
     request: ReplicaRequest & Proof<T>,
     run: (service: GenerationService, lease: Lease) => Promise<T>,
@@ -268,7 +288,10 @@ export interface Replicas {
   describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
   /** The same with a question of the caller, for which the engine does not compute, while a batch is planned. */
   askEach: AskReplicas;
-  /** Likewise what computes or depends on weights, of those that serve, maybe none: a half loaded one would end. */
+  /**
+   * The same with a question that depends on the weights, or for which the engine computes: only replicas that serve are
+   * asked. An engine that is half loaded would end at such a request. Returns no answer if none serves.
+   */
   askServing: AskReplicas;
   /** Reads the record: which replicas have joined, left, or have other weights. Throws `StoreFault`. */
   look: () => Promise<void>;

@@ -12,16 +12,25 @@ export interface WeightControl {
   readonly replica: string;
   readonly remedies: Remedies;
   readonly control_url: string;
-  /** Computes nothing. `GenerationRejected`: several engines at the URL, or no such model (null: its first). */
+  /**
+   * What it is, whatever its weights; it computes nothing for the answer. `GenerationRejected` if several engines answer
+   * at the URL, or if it has no such model (null: its first).
+   */
   identify(given: { model: string | null }, bound: Bound): Promise<EngineIdentity>;
-  /** On connections of their own. `GenerationRejected`: several answer, or (`starts`) have started. null: no label. */
+  /**
+   * What the one engine at the URL says of its weights, in questions on connections of their own; null: it has no label.
+   * `GenerationRejected` if several engines answer; `starts`: also if only their processes' starts differ.
+   */
   asOne(given: { starts: boolean }, bound: Bound): Promise<string | null>;
   /** What tells its process from others, the second growing with its work; null: its metrics do not say. */
   processSign(bound: Bound): Promise<{ started: string; cpu_s: number } | null>;
   settings(bound: Bound): Promise<EngineSettings>;
   /** The mode of its logprobs. It computes: never ask an engine whose weights are not known to be whole. */
   logprobsMode(model: string, bound: Bound): Promise<LogprobsMode>;
-  /** Changes nothing. `GenerationRejected`: a refused key, or a sleep not `ours`. `sleep`: it has to be able to. */
+  /**
+   * Asks without changing anything. A refused key is `GenerationRejected`, and so is an engine that is asleep, unless
+   * its sleep is `ours`. `sleep`: it has to be able to.
+   */
   examine(
     needs: { cache: CacheRule; weights?: Pick<Weights, 'kind'>; sleep?: 'able' | 'ours' | null },
     bound: Bound,

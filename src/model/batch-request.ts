@@ -84,6 +84,7 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
+/** When a group is complete: with all its rollouts, with enough valid ones, or after failed ones were replaced. */
 export const Completion = z.discriminatedUnion(
   'policy',
   [

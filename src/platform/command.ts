@@ -6,6 +6,7 @@ export interface Command {
   usage: string;
   /** The exit code of a failure; absent: 1. */
   failure_code?: 2;
+  /** Returns the exit code. */
   load(): Promise<(args: string[]) => Promise<number>>;
 }
 

@@ -17,7 +17,10 @@ export interface Call {
   prompt_ids: readonly number[];
   /** Which of them stand for pictures; called once a replica serves, because pictures are large. Absent: none do. */
   pictures?: () => Promise<readonly PlacedPicture[]>;
-  /** With 0 or less no request is made. It may change: a smaller one ends the answer there, a larger goes on. */
+  /**
+   * How many tokens the answer may have. With 0 or less it is empty, with finish `length`, and no request is made. It may
+   * change meanwhile: a smaller room ends the answer there, a larger one lets it go on.
+   */
   readonly room: number;
   /** Stop strings, each once. */
   stops: readonly string[];
@@ -28,13 +31,19 @@ export interface Call {
   sharer: Sharer;
   /** The seed of a request that continues after so many tokens; null: none. */
   seed: (inherited: number) => number | null;
-  /** How many tokens somebody has seen: these are never dropped. Asked again whenever tokens are. */
+  /**
+   * How many of the answer's tokens somebody has seen. They are never dropped: whatever happens, the answer continues
+   * them. Asked again whenever tokens are dropped.
+   */
   said: () => number;
   /** Somebody reads along: the first tokens are written at once. */
   is_read?: boolean;
   /** Its text has special tokens, also those that end it. */
   shows_special_tokens?: true;
-  /** Tokens that ended such an answer as no stop string or stop id. No server lists them; a resumed one asks. */
+  /**
+   * Tokens that have ended an answer like this one as neither stop string nor stop token id. No server lists them. Only
+   * an interrupted answer asks.
+   */
   eos_ids: () => ReadonlySet<number>;
 }
 

@@ -6,13 +6,19 @@ import type { Tape } from './call.js';
 import type { RequestFacts } from './tape.js';
 import { partOf } from './tape.js';
 
-/** The write may take the rest of the 250 ms that ARCHITECTURE.md promises. */
+/**
+ * How long, and in how large a group, a streamed token may wait before it is written. The write may take the rest of
+ * the 250 ms that ARCHITECTURE.md promises.
+ */
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
 interface Recording {
   facts: RequestFacts & Label;
-  /** Asked before tokens up to `through` are written. null: neither they nor later ones are. Absent: `facts` has it. */
+  /**
+   * Called after tokens up to `through` have arrived and before they are written. null: neither they nor later ones are
+   * written. Absent: they get the label of `facts`.
+   */
   labelled?: (through: number) => Promise<Label | null>;
   /** Offset in the answer of the first token to come. */
   offset: number;

@@ -3,6 +3,7 @@ import type { Call } from './call.js';
 import { canContinue } from './seam.js';
 
 interface Kept {
+  /** What counts of the delta; null: nothing. */
   kept: Delta | null;
   /** The request is over on this side: whoever asks again finds the end in the journal, or continues. */
   exit: 'moved' | null;

@@ -31,7 +31,10 @@ interface Fenced {
   now?: () => number;
 }
 
-/** A change that is not in the record, such as another program's, costs the tokens since the last answer. */
+/**
+ * How often the engine is asked during a stream. A change of its weights that is not in the record, such as another
+ * program's, costs the tokens since the last answer.
+ */
 const ASK_EVERY_MS = 5000;
 
 /**
@@ -52,7 +55,10 @@ export function labelByFence(fenced: Fenced) {
     opened: () => void check.opened(),
     ends: check.ends,
     ended: check.ended,
-    /** Of tokens up to `through`; `moved`: it has changed since, so nobody can tell. `PolicyVersionMismatch`. */
+    /**
+     * The label of tokens that arrived before the call, up to `through` in the answer; `moved` if nobody can tell it
+     * because the replica has changed since the request was sent. Throws `PolicyVersionMismatch`.
+     */
     ofArrived: async (through: number): Promise<Label | 'moved'> => {
       await check.opened();
       if (!hasMoved) {

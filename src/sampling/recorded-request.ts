@@ -21,6 +21,7 @@ export type Sampler = (
   request: GenerationRequest,
   context: {
     signal: AbortSignal;
+    /** Returns what is recorded of it. */
     onDelta: (delta: Delta) => Delta;
   },
 ) => Promise<GenerationEnd | Exit>;

@@ -9,7 +9,10 @@ import type { Trajectory } from '../model/journal/trajectory.js';
  * prompt, so the client must find any end or stop string in them.
  */
 
-/** Not where an engine counts or follows something within one answer: penalties on its tokens, words, structures. */
+/**
+ * Whether an interrupted turn can continue in another request. What an engine counts or follows within one answer
+ * starts anew there: penalties on generated tokens (a repetition penalty counts the prompt, too), words, structures.
+ */
 export const canContinue = ({
   presence_penalty,
   frequency_penalty,
@@ -45,7 +48,10 @@ export function knownEos(trajectory: Trajectory): Set<number> {
   return new Set(ended.flatMap(({ token_ids }) => token_ids.slice(-1)));
 }
 
-/** The first in the request's order, and its end. None that ends within `behind` characters (`min_tokens`). */
+/**
+ * The first stop string, in the request's order, that the text contains, and where the text ends with it. Those that
+ * end within the first `behind` characters do not count: there is no end before `min_tokens`.
+ */
 export function findStop(
   text: string,
   { stop_strings, behind = 0 }: { stop_strings: readonly string[]; behind?: number },

@@ -16,9 +16,13 @@ type Chunk = Extract<Parameters<Tape['append']>[0], { kind: 'chunk' }>;
 /** What a chunk says of the request that writes it. */
 export type RequestFacts = Pick<Chunk, 'turn' | 'replica' | 'request_id' | 'logprobs_mode'>;
 
-/** Except for what is said. `unknown`: nobody knows which weights sampled them, so what is said has no version. */
+/**
+ * Drops the answer's tokens from an offset on, except for those that are said. `unknown`: nobody knows which weights
+ * have sampled them, so those that are said stay without a version.
+ */
 export type Drop = (from: number, why?: { unknown: true }) => Promise<void>;
 
+/** The only one that drops tokens. */
 export const dropper =
   (tape: Tape, { facts, said }: Pick<Call, 'said'> & { facts: RequestFacts }): Drop =>
   async (from, why) => {

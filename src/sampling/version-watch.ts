@@ -23,6 +23,7 @@ export function watchVersion({
   now = () => performance.now(),
 }: {
   version: string | null;
+  /** Offset in the turn of the first token to come. */
   offset: number;
   ask: () => Promise<string | null>;
   at_silences: boolean;

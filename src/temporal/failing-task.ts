@@ -55,7 +55,10 @@ export async function whyTaskFails(
 /** temporal.api.enums.v1.PendingWorkflowTaskState, which none of the SDK's packages exports by name. */
 const SCHEDULED = 1;
 
-/** A pause takes back an untaken task, and some servers schedule no other (temporalio/temporal#10980). Newest first. */
+/**
+ * A pause takes back the workflow task that no worker had taken, and some servers schedule no other when it ends
+ * (temporalio/temporal#10980). The newest event is the first.
+ */
 function wasLost(events: Events): boolean {
   const unpaused = events.findIndex((event) => event.workflowExecutionUnpausedEventAttributes);
   const task = events.findIndex(

@@ -183,7 +183,9 @@ const RESULTS = '/results=';
 /** Temporal keeps it in each history, twice a workflow task. */
 const MOST_OF_NAMES = 120;
 
-/** The SDK's own name of a worker, the run of its process, its store and its generation services. */
+/**
+ * A worker's name on the server: the SDK's own, the run of its process, which store and which generation services it has.
+ */
 export function workerIdentity(
   {
     pid,

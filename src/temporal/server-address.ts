@@ -5,7 +5,10 @@ import { AUTHORITY, lookAtServer } from './server-tls.js';
 /** The setting that counts for a server's address where nothing else is known. */
 export const ADDRESS_VARIABLE = 'TEMPORAL_ADDRESS';
 
-/** No connection goes through a proxy. Only gRPC for Node reads https_proxy, also for servers of this machine. */
+/**
+ * No connection goes through a proxy: not those of workers, to engines, of Python. Only gRPC for Node reads variables
+ * such as https_proxy, also for servers of this machine.
+ */
 export const DIRECT_CHANNEL = { 'grpc.enable_http_proxy': 0 };
 
 /** What the SDK says of an address that it cannot read. */

@@ -92,7 +92,10 @@ function sendBy(next: NativeConnection, connection: NativeConnection): void {
   for (const name of SERVICES) connection[name].rpcImpl = next[name].rpcImpl;
 }
 
-/** The SDK follows a context around each activity: unused here, and expensive (activities/attempt.ts). */
+/**
+ * The SDK keeps an asynchronous context around each activity, with a signal that ends calls. Nothing here uses it, and
+ * following it is expensive (activities/attempt.ts).
+ */
 async function connectTo(options: NativeConnectionOptions): Promise<NativeConnection> {
   const connection = await NativeConnection.connect(options);
   connection.withAbortSignal = (_, call) => call();

@@ -9,6 +9,7 @@ const MIB = KIB * KIB;
 /** Node, the SDK, the workflow bundle and compiled code, in a worker that has worked and holds nothing. */
 const PROCESS_BYTES = 256 * MIB;
 
+/** Percent of what is left beside that. */
 const SHARES = {
   workflows: 0.4,
   journals: 0.2,

@@ -17,6 +17,7 @@ import { queuesOf } from './queues.js';
 
 export interface OtherStore {
   queue: string;
+  /** Its last sign of life; it grows only if it is alive. */
   seen: number;
   what: string;
   remedy: string;

@@ -166,7 +166,10 @@ export function createPool(
   return { ...replicas, model, special_tokens, api_key_env, images, role_map };
 }
 
-/** Together they take all that the worker runs; if one fails, the rest waits here, where it is measured. */
+/**
+ * Together the replicas take all that the worker runs, so a single one never has a line before it. If one fails, the
+ * others get no more than their share. The rest waits here, where it is measured, and not in an engine.
+ */
 function evenShare(config: Config): (replicas: number) => number {
   const { generations } = memoryOf(config);
   return (replicas) => Math.ceil(generations / Math.max(1, replicas));

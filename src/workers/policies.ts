@@ -75,6 +75,7 @@ export async function foreignPolicy(
   }
 }
 
+/** How often each worker checks whether some record needs care. */
 const LOOK_MS = 3000;
 /** After so many of them it looks at one engine, chosen at random: all workers together look at each now and then. */
 const LOOKS_OF_ENGINE = 20;

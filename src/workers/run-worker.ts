@@ -30,7 +30,10 @@ import { keepAttributes, knowAttributes } from './search-attributes.js';
 import { keepUnstuck } from './stuck.js';
 import { createWorkers } from './worker.js';
 
-/** `listen` begins to wait once modules are loaded; before that, a signal ends the process as usual. */
+/**
+ * Runs a worker until the signal to end, for which `listen` begins to wait once the deployment's own modules are
+ * loaded. Before that, a signal ends the process as usual, whatever code keeps it busy.
+ */
 export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
   const log = createLog(process.env['LOG_LEVEL'] ?? 'info');
   const giveBack = takeOutputOfOthers(log);

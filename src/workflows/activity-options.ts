@@ -25,7 +25,10 @@ import { named } from '../platform/plain.js';
  * | bringReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
  */
 
-/** 1, 2, 4, 8 s, then every 15 s: nothing waits long for a recovered service. */
+/**
+ * Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a recovered
+ * service.
+ */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
 /** A dead worker is noticed in 10 s, whoever else notices it. */
@@ -137,6 +140,7 @@ export function takeOrder(order: PolicyOrder, heartbeat_ms = 10_000): Promise<Or
   }).takeOrder(order);
 }
 
+/** A started update is always completed. */
 export const bringReplica = (input: BringReplica, heartbeat_ms: number): Promise<BroughtReplica> =>
   CancellationScope.nonCancellable(() => touching(heartbeat_ms, input.replica).bringReplica(input));
 
@@ -164,5 +168,6 @@ export function turnActivity(
   return proxyActivities<Activities>(options)[name];
 }
 
+/** `playTurns` plays on until its slice of time is used up. */
 const turnsOf = (name: TurnActivity, turn: number): string =>
   name === 'playTurns' ? `from turn ${turn}` : `turn ${turn}`;

@@ -92,7 +92,10 @@ export function failureOf(error: unknown): FailureFacts {
   return { type: 'Error', message: String(cause) };
 }
 
-/** Red in the Web UI, with the fault's own type and message. `result`: what the workflow would have returned. */
+/**
+ * Fails the workflow (red in the Web UI) with the fault's own type and message. The data is in the journal. `result`:
+ * what the workflow would have returned.
+ */
 export const failWith = (
   { type, message }: FailureFacts,
   ...result: object[]

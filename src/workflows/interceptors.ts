@@ -10,7 +10,10 @@ export const interceptors = (): WorkflowInterceptors => {
 
 type HandleSignal = NonNullable<WorkflowInboundCallsInterceptor['handleSignal']>;
 
-/** A signal has no answer, so the log says why it is ignored. One that needs no value (`stop`) is obeyed. */
+/**
+ * A signal has no answer, so the worker's log says why it is ignored: its checks refuse what nobody can read. One that
+ * needs no value (`stop`) is obeyed.
+ */
 const sayIfIgnored: HandleSignal = (input, next) => {
   for (const argument of input.args) {
     const problem = undecodableProblem(argument);

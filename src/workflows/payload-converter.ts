@@ -8,7 +8,10 @@ import { plainLine } from '../platform/plain.js';
 
 type Payload = Parameters<PayloadConverter['fromPayload']>[0];
 
-/** Decoding never throws: any client may send anything. What is passed on whole keeps its digits and order of keys. */
+/**
+ * Temporal's own converter, but decoding never throws: any client may send anything. What a workflow passes on whole, it
+ * passes on as it came, with all digits and in the order of its keys.
+ */
 export const payloadConverter: PayloadConverter = {
   toPayload: (value) => {
     if (isUndecodable(value)) return value.payload as Payload;

@@ -34,7 +34,10 @@ interface RolloutPlay extends EndedBy, OpeningOptions {
   onEnded?: () => void;
 }
 
-/** Until policy, environment, a limit or a fault ends it. The result is the journal's; a failed one throws. */
+/**
+ * Plays one rollout: policy and environment take turns until one of them, a limit or a fault ends it. The result is
+ * what the journal says; a rollout that has failed or was cancelled throws.
+ */
 export async function playRollout(
   input: unknown,
   { limits, view, inNewRun, onEnded, ...playing }: RolloutPlay,
@@ -141,7 +144,10 @@ function run(
 /** Losses of the journal in one run, which a store that is restored again and again may cause. */
 const MOST_JOURNALS_LOST = 3;
 
-/** Behind a lost state or journal. The journal counts losses of state; it cannot count its own. */
+/**
+ * If the environment lost the rollout's state, or the store what its journal had, it starts over. The journal says how
+ * far it is, and how often its state was lost; a journal cannot say how often it was lost itself.
+ */
 function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promise<TurnProgress> {
   let lost = 0;
   return async (error) => {

@@ -30,12 +30,16 @@ import { handleTrainerUpdates } from './stream/trainer-updates.js';
 import { showStream } from './stream/stream-view.js';
 import { lookWhileStepsAreAwaited } from './views/looks.js';
 
+/** What a run of a stream passes to the next one. */
 interface Reached {
   plan: StreamPlan;
   limits: LimitsChange;
 }
 
-/** Every event is in the store before anything follows from it. Started again, it adopts groups that still run. */
+/**
+ * A stream plays groups continuously and delivers them step by step. Every event is in the store before anything
+ * follows from it. Started again under its id, the stream continues from there and adopts groups that still run.
+ */
 export async function rolloutStream(
   input: unknown,
   reached: Reached | null = null,

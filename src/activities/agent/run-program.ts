@@ -23,6 +23,7 @@ import { agentFailed, livesLeft, openLifeOf, runOf, stopped, usedUp } from './op
 import { playedAgent } from './played-agent.js';
 import { untilItEnds } from './until-it-ends.js';
 
+/** The end of what a program printed, as rows and failures have it. */
 const MOST_TAIL = 2000;
 
 interface RunningProgram {

@@ -14,7 +14,10 @@ import { journalLost } from '../playing.js';
 import { sampleOf } from '../request-of.js';
 import type { Answer, AskedStep } from '../turn/answer.js';
 
-/** What its service has said, or what another environment is to be asked. The program does not run again. */
+/**
+ * What a program's rollout is worth: what its service has said, or what another environment is to be asked of its main
+ * sequence. The program does not run again, however often this is asked.
+ */
 export async function verdictOf(
   playing: Playing,
   { store }: Pick<Dependencies, 'store'>,

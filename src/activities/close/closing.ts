@@ -47,7 +47,10 @@ interface Closed<T> {
   summaries: readonly Summary[];
 }
 
-/** Written after all other files: its presence means that the batch or the step is closed. Returns what stands. */
+/**
+ * Its presence means that the batch or the step is closed, so it is written after all other files. Returns the one that
+ * stands.
+ */
 export async function putResult<T extends BatchResult>(
   { result, summaries }: Closed<T>,
   outputs: BatchOutputs,

@@ -12,7 +12,10 @@ export type {
 
 /** What workflow `policy` and its activities exchange. */
 export interface PolicyActivities {
-  /** Changes what the record wants, or refuses. Orders of a trainer that shares the engines bring all there at once. */
+  /**
+   * Changes what the record wants, or refuses the order before anything is touched. Orders of a trainer that shares the
+   * engines (`begin`, `finish`, `abandon`, `sleep`, `wake`) bring all engines there at once.
+   */
   takeOrder: (order: PolicyOrder) => Promise<OrderTaken>;
   /** Brings one replica to what the record wants. Fails once it is `unknown` or `away`, and not paused. */
   bringReplica: (input: BringReplica) => Promise<BroughtReplica>;

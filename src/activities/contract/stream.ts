@@ -22,7 +22,10 @@ interface StreamActivities {
   closeStep: (input: { stream_id: string; step: number }) => Promise<StepResult>;
   /** Deletes the rows of delivered steps, and their groups' journals. */
   forgetSteps: (input: { stream_id: string; through: number }) => Promise<void>;
-  /** Resolves when the policy serves something other than known, or after a while, or at once if asked. */
+  /**
+   * Resolves when the service's policy serves something other than known, or with the same after a while or, if
+   * asked, at once.
+   */
   watchServed: (input: { service: string; known: Served; at_once?: true }) => Promise<Served>;
 }
 

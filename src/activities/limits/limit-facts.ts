@@ -5,7 +5,10 @@ import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Facts, Series } from '../../trajectories/trajectory-store.js';
 
-/** One series a batch: so they reach attempts that play for minutes. Later attempts get them from their workflow. */
+/**
+ * Changed limits as facts of the store, one series a batch: so they reach the attempts that play, which may not end for
+ * minutes. Later attempts get them from their workflow, which puts a change before it passes it on.
+ */
 const LimitsFact = z.strictObject({
   /** null: the batch was started again, with the limits of its request. */
   limits: z
@@ -100,7 +103,10 @@ interface Watched {
   followers: Set<Follower & { ref: RolloutRef }>;
 }
 
-/** One look a second for all batches that this process plays: a `stat` each, or one query. */
+/**
+ * Changed limits of the rollouts that this process plays. One look a second for all their batches: a `stat` each, or one
+ * query. None while nothing is played.
+ */
 export function createLimitsWatch(facts: Pick<Facts, 'news'>, { every_ms = LOOK_EVERY_MS } = {}) {
   const batches = new Map<string, Watched>();
   let timer: NodeJS.Timeout | null = null;

@@ -140,10 +140,14 @@ function quietOf(unopened: Quiet | null, seen: readonly Quiet[]): Quiet[] {
     .filter(({ moved_at }) => commonMs() / 1000 - moved_at >= QUIET_S);
 }
 
+/** What no journal can say. */
 const isUnwritten = (waiting: Waiting): boolean =>
   waiting.service === THE_STORE || isOfTemporal(waiting);
 
-/** Journals are old while the store or a workflow task fails, and none says why an engine is silent. */
+/**
+ * While the store cannot be written, or a workflow task fails, what journals say is old; and no journal says why an
+ * engine is silent.
+ */
 async function waitOfQuiet(
   quiet: readonly Quiet[],
   { waitOf, asked }: Pick<Dependencies, 'waitOf'> & { asked: (place: Place) => string[] },

@@ -39,6 +39,7 @@ interface PromptRoles {
   rows: Ranges;
 }
 
+/** Each list once. */
 export type Prompts = ReadonlyMap<string, PromptRoles>;
 
 /** How many of them a template is asked about, and the longest. */

@@ -101,7 +101,10 @@ export function checkRoutes(
   throw refused(`${control.replica} lacks ${lacks.join(', ')} (${remedy})`);
 }
 
-/** Those that streams may use, and the next one: vLLM with fewer places swaps them, from folders that may be gone. */
+/**
+ * An engine holds the adapters that streams may use, and the next one. vLLM with fewer places swaps them in turns, from
+ * folders that may be gone. One that does not say how many it has is not refused.
+ */
 export function checkPlaces(
   control: WeightControl,
   { keep_adapters, places }: { keep_adapters: number; places: EngineSettings['adapter_places'] },

@@ -81,7 +81,10 @@ interface Relabelled extends Pick<TicketEngine, 'was'> {
   transit: string;
 }
 
-/** Another process behind its URL must not get the label of weights that it does not have. */
+/**
+ * Gives an engine that nobody has touched its old label. Another process behind its URL has neither of the two, and must
+ * not get the label of weights that it does not have.
+ */
 export async function labelBack(
   control: WeightControl,
   { was, transit, signal }: Relabelled & Pick<Bound, 'signal'>,
@@ -151,7 +154,10 @@ export async function pause(
 const RELEASE_MS = 30_000;
 const BETWEEN_TRIES_MS = 1000;
 
-/** Frozen streams are cut before the resume: they would go on under unknown weights. false: it does not answer. */
+/**
+ * Ends a pause with unknown weights. Frozen streams are cut first, because they would continue under those weights;
+ * then the engine is resumed. Returns false if the engine does not answer, and so serves nobody.
+ */
 export async function release(control: WeightControl): Promise<boolean> {
   const signal = AbortSignal.timeout(RELEASE_MS);
   const bound = { within_ms: CALL_MS, signal };

@@ -81,7 +81,9 @@ async function identityOf(
   throw new Fault({ type: 'GenerationUnavailable', message, at: control.replica });
 }
 
-/** Whether its logprobs are of the others' distribution. It has whole weights. Returns what all replicas are. */
+/**
+ * Its logprobs have to be of the distribution of the others'. It has whole weights by now. Returns what all replicas are.
+ */
 export async function examineLogprobs(
   policy: PolicyService,
   { control, signal, identity }: Examining & { identity: EngineIdentity },

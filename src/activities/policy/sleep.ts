@@ -59,6 +59,7 @@ export const sleep: Order = async (input, ordering) => {
   );
 };
 
+/** Asks everything that can be known before an engine is touched. */
 async function recordSleep(
   asked: Sleep,
   { policy, nonce, heard, signal }: Ordering,

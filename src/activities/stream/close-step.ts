@@ -11,7 +11,10 @@ import { requestOf, streamOf } from '../request-of.js';
 import { forgetDecided, streamFacts } from './stream-facts.js';
 import type { StreamFacts } from './stream-facts.js';
 
-/** Folded from its groups' journals. Metrics are written last, and a step that has them is never written again. */
+/**
+ * The rows of a step, folded from its groups' journals like a batch's. Later requests get the existing ones: the
+ * metrics are written last, and a step that has them is never written again.
+ */
 export const closeStep: Body<'closeStep'> = async ([place], running) => {
   const { store } = running;
   const facts = streamFacts(place.stream_id, store.facts);

@@ -63,7 +63,10 @@ export function journalled(given: TurnAnswer<ForeignObject>, task: string): Answ
   });
 }
 
-/** Of the state that an environment returns: every activity of the rollout holds it, and so does each turn. */
+/**
+ * Size limit of the state that an environment returns. Every activity of the rollout holds it, and the journal has it
+ * at each turn.
+ */
 const MAX_STATE_BYTES = 2 ** 20;
 /** Limit for all observations of a rollout: more than any context takes. */
 const MAX_CHARACTERS = 2 ** 26;
@@ -116,14 +119,20 @@ function paid(
   throw rejection([{ where: 'reward', what }]);
 }
 
-/** It may echo a secret, or send half a character, at which tokenizers and trainers in Python fail. */
+/**
+ * An environment may echo a secret, from a header or from a service that it asked. And it may send half a character, at
+ * which tokenizers and trainers in Python fail.
+ */
 export function cleaned<T extends object>(answer: T): T {
   const text = writeJson(answer);
   const clean = withoutSecrets(withoutHalves(text));
   return clean === text ? answer : (readJson(clean, IN_LINES) as T);
 }
 
-/** In a text of `writeJson`, only half a character without its other half has such an escape. */
+/**
+ * A text that `writeJson` wrote, with a replacement character for each half of a character without its other half: these
+ * alone have such an escape there.
+ */
 const withoutHalves = (text: string): string =>
   text.includes('\\ud')
     ? text.replaceAll(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) =>

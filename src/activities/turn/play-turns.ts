@@ -52,5 +52,8 @@ function sliceOf(
   };
 }
 
-/** A slice costs 15 ms of CPU, a hundredth of this. Who waits for a slot waits for this and the turn in progress. */
+/**
+ * A slice costs some 15 ms of CPU, a hundredth of this, and who waits for a slot waits no longer than this and the turn
+ * in progress.
+ */
 export const CROWDED_SLICE_MS = 2000;

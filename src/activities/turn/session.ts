@@ -141,7 +141,10 @@ function unrendered(messages: EnvironmentMessage[], sample: Sample): Environment
   });
 }
 
-/** Sent at most once by each sender. `ask` learns whether an earlier attempt sent it and recorded no answer. */
+/**
+ * One step, sent at most once by each sender: the journal records the request and its answer before anything else
+ * happens. `ask` learns whether an earlier attempt sent it and recorded no answer.
+ */
 export async function stepInSession(
   { journal }: Pick<Playing, 'journal'>,
   ask: (more: { was_asked?: true }) => Promise<Answer>,

@@ -36,7 +36,10 @@ export const stepEnvironment = playOpened('stepEnvironment', async (playing, dep
   if (nextStep(playing.journal.trajectory) === 'step') await step(playing, dependencies);
 });
 
-/** Of a turn, with its ids and how many fit, or of all that an agent did. Rewards: model/journal/reward-sum.ts. */
+/**
+ * What the environment says, from its question to the journal: of a turn, with its ids and how many of them fit, or of
+ * all that an agent did. The reward is in the `observation` line; model/journal/reward-sum.ts adds it up.
+ */
 export async function step(playing: Playing, dependencies: Dependencies): Promise<void> {
   const { trajectory } = playing.journal;
   try {

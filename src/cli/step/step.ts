@@ -30,7 +30,7 @@ import { withoutSession } from '../../model/journal/session.js';
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
 const AT_ONCE = 8;
 
-/** Of a row of results also its rollout, and what that was paid. */
+/** A row of results also has its rollout, and what that was paid. */
 type Printed =
   | (ReturnType<typeof printed> & Partial<Line['recorded']>)
   | { error: { type: string; message: string } };

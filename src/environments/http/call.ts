@@ -65,6 +65,7 @@ export const neverSent = ({ cause }: Fault): string | null => neverConnected(cau
 export interface HttpCallSettings {
   url: string;
   timeout_ms: number;
+  /** Sent with every request. */
   token?: Token | null;
   /** Size limit of an answer. A longer one is refused without reading on. */
   max_answer_bytes?: number;

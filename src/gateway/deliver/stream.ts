@@ -50,6 +50,7 @@ export async function give(giving: Giving, how: HowAsked): Promise<void> {
   else attached.cut();
 }
 
+/** What is still to be sent; null: the client has closed the connection. */
 type Last = string | null | Refusal;
 
 interface Looking {

@@ -52,6 +52,7 @@ export function usageOf({ call: { prompt_length, answer, sampled } }: Answering)
   return { prompt: prompt_length, completion, total: prompt_length + completion };
 }
 
+/** As chat completions name it. */
 export const finishOf = ({ call: { answer, sampled } }: Answering): string =>
   (answer?.tool_calls.length ?? 0) > 0
     ? 'tool_calls'

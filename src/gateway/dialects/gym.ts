@@ -1,7 +1,10 @@
 import type { Refusal } from '../request/refusals.js';
 import type { Answering, Dialect } from './dialect.js';
 
-/** A conversation that is over gets an empty cut answer, behind which agents end; a refusal they take for a fault. */
+/**
+ * As NeMo Gym's own model servers have it: a conversation that is over gets an empty answer that is cut, behind which
+ * agents end and are verified. They take a refusal for a fault.
+ */
 export const ofGym = (dialect: Dialect): Dialect => ({
   ...dialect,
   refusal: (refusal, how) => {

@@ -39,6 +39,7 @@ interface Index {
   /** By the conversation with the answer. */
   ends: Map<string, number[]>;
   places: Set<string>;
+  /** By the conversation that it was asked with. */
   asked: Map<string, number>;
 }
 
@@ -107,7 +108,10 @@ export function createCallTree() {
         close(index, { answer: call.answer, number });
       }
     },
-    /** The deepest call that begins it, with equal tools; of equal ones the newest given whole, or the newest. */
+    /**
+     * The deepest call whose messages and answer begin the request's, with equal tools; of equal ones the newest that
+     * this life was given whole, or else the newest.
+     */
     parentOf: (request: HashedRequest, life: number): number | null => {
       for (const hash of request.said.slice(0, -1).reverse()) {
         const found = (ends.get(hash) ?? []).filter((call) => fits(request, call));
@@ -117,7 +121,10 @@ export function createCallTree() {
       }
       return null;
     },
-    /** With most of its messages; first one asked the same, then the latest. null: none has its system and tools. */
+    /**
+     * The call with most of the request's messages, and how many; of several the one that was asked the same, or else
+     * the latest. null: none has its system message and tools.
+     */
     nearestTo: ({ root, said }: HashedRequest): { call: number; messages: number } | null => {
       const same = asked.get(said.at(-1) ?? root);
       if (same !== undefined) return { call: same, messages: said.length };

@@ -38,7 +38,10 @@ export interface Known {
   replays: boolean;
 }
 
-/** `wait`: an earlier connection may be about to close. `mismatch`: its idempotency key is another request's (422). */
+/**
+ * `attach`: it is that call. `new`: another one. `wait`: an earlier connection may be about to close, then it is asked
+ * again which call it is. `mismatch`: its idempotency key belongs to another request (422).
+ */
 export type Match = { attach: number } | 'new' | 'wait' | 'mismatch';
 
 export function matchCall(asking: Asking, { calls, named, replays }: Known): Match {

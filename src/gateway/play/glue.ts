@@ -10,7 +10,10 @@ import type { Conversation, HashedTools, RenderConversation } from './engine.js'
  * placeholder, and the glue begins behind the last id before the news that is equal to the one that ended the answer.
  */
 
-/** `stop_token`: the request named it, and it may end no turn. null: no end of a turn (`length`, a stop string). */
+/**
+ * The id that ended an answer. `stop_token`: one that the request named, which may be no end of a turn. null: the turn
+ * has not ended (`length`, a stop string).
+ */
 export type End = { id: number; by: 'eos' | 'stop_token' } | null;
 
 export interface Joint {

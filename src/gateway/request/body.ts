@@ -6,6 +6,7 @@ import type { Refusal } from './refusals.js';
 import { Refused } from './refusals.js';
 
 interface Bounds {
+  /** Bytes. */
   most: number;
   /** For a small one; a large one has as much more as the slowest line needs for what has come. */
   patience_ms: number;

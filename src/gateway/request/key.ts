@@ -1,6 +1,9 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** Any worker can check a key, and none stores it. It is valid while the last `life` line has its life and writer. */
+/**
+ * The key is the address of a life of a rollout: any worker can check it, and none stores it. It is valid as long as
+ * the journal's last `life` line has this life and this writer.
+ */
 export interface Address {
   rollout_id: string;
   life: number;
@@ -57,7 +60,10 @@ const OF_GYM = /^\/ng-rollout\/([^/]+)(?:\/training-token-capture(?=\/|$))?(\/.*
 /** NeMo Gym counts its attempts behind the id. A signature may end like that, but has one length. */
 const ATTEMPT = new RegExp(`^(.*\\.[\\w-]{${SIGNATURE_LENGTH}})-a\\d+$`);
 
-/** In `Authorization: Bearer`, `x-api-key`, or the path, which comes first: redirects lead there, headers get lost. */
+/**
+ * Where clients put a key: `Authorization: Bearer`, `x-api-key`, or the path (`/k/<key>/…`; `/ng-rollout/<key>/…` as
+ * NeMo Gym has it). A key in the path comes first: redirects lead there, and clients drop or keep their headers.
+ */
 export function keyIn(path: string, headers: Headers): Keyed {
   const [, of_gym, behind = '/'] = OF_GYM.exec(path) ?? [];
   if (of_gym !== undefined)

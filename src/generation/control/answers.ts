@@ -9,7 +9,10 @@ import type { Ask } from '../wire/ask.js';
 import { routeMissing } from '../wire/ask.js';
 import { protocolFault, refusalFault, refusalOf, rejected } from '../wire/wire-faults.js';
 
-/** For routes that accept only POST: a GET gives 405 if it exists, 404 if not (capture 177). Never for one of both. */
+/**
+ * Whether it has a route that accepts only POST: a GET gives 405 if the route exists, and 404 if not (capture 177). Never
+ * ask so for a route that accepts both.
+ */
 export async function hasRoute(
   { raw, replica }: Pick<Ask, 'raw' | 'replica'>,
   { path, ...bound }: Bound & { path: string },

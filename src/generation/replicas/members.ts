@@ -47,7 +47,10 @@ export function createMembers(
   };
   return {
     all: () => all,
-    /** Cuts off those that have left, paused ones too: what they sample goes on elsewhere. */
+    /**
+     * Connects to those that have joined. Cuts off those that have left, whoever named them: what they sample goes on
+     * elsewhere, also if they are paused, and nobody is to resume them.
+     */
     follow: (record: PolicyRecord | null): void => {
       if (record === null || record.epoch === known) return;
       known = record.epoch;

@@ -6,7 +6,10 @@ interface Wish {
   sharer: Sharer;
 }
 
-/** A lower priority first; among equals who has the fewest slots for its share. `take`: null: no place. */
+/**
+ * A lower priority goes first. Among equals the one goes first that has the fewest slots for its share, so one with a
+ * thousand generations waiting delays another one's first by one generation. `take`: a place, or null if there is none.
+ */
 export function createSharedLine<Place>(take: (session_id: string) => Place | null) {
   const taken = new Map<string, number>();
   const takenBy = ({ id }: Sharer): number => taken.get(id) ?? 0;

@@ -71,6 +71,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions) 
     service,
     health,
     watch,
+    /** It failed at what another one answers. */
     blame: (fault: Fault): void => {
       learnFault(fault, clock.now());
     },
@@ -81,6 +82,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions) 
         return description;
       }),
     logprobsMode,
+    /** It may have other settings from here on. */
     forget,
     pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
     close,
@@ -92,7 +94,9 @@ const UNKNOWN_FOR_MS = 60_000;
 /** A server that was started again with other settings, while nobody asked it, is noticed then. */
 const KNOWN_FOR_MS = 300_000;
 
-/** By model. A replica that is back, or whose entry has changed, may have other settings. */
+/**
+ * By model. A replica that is back may have other settings, and so may one whose entry in the record has changed.
+ */
 function rememberMode(
   service: GenerationService,
   { clock, probe }: Pick<WatchOptions, 'clock' | 'probe'>,
@@ -168,7 +172,10 @@ export const failedAtIt = (error: unknown): error is Fault =>
 /** How often a paused engine is asked, whatever the number of waiters. */
 const ASK_EVERY_MS = 250;
 
-/** A pause is over once the engine does not say so, as a dead one does not. Rejects with the signal's reason. */
+/**
+ * Waits for the end of an engine's pause, which is over when the engine no longer says that it is paused (a dead one
+ * does not). Rejects with the signal's reason. Other code limits the pause.
+ */
 export function createPauseWatch({
   isPaused,
   clock,

@@ -73,7 +73,10 @@ export function createEventReader(
   };
 }
 
-/** An error may end a stream, with an id that is no token: `NaN happened`. No stop string is sent, so a text is one. */
+/**
+ * An error may come as the end of a stream, with an id that is no token. No stop string is sent, so a matched text is
+ * an error, too: `NaN happened`, behind an id that the model has not sampled.
+ */
 function finishIn({ finish_reason }: Meta, { stop_token_ids }: GenerationRequest) {
   if (finish_reason == null) return {};
   const { type, matched, message, status_code: code } = finish_reason;

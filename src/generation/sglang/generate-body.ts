@@ -3,7 +3,10 @@ import { writeJson } from '../../platform/json/kept.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { isFiltered } from './limits.js';
 
-/** Every parameter is sent: the server fills in the model's own. Stop strings are matched on this side. */
+/**
+ * The body of `POST /generate`. Every sampling parameter is sent, because the server fills in others from the model's
+ * folder. Stop strings are matched on this side: the engine's match special tokens and before `min_new_tokens`.
+ */
 export function generateBody(
   request: GenerationRequest,
   { served_model_name }: { served_model_name: string },

@@ -1,7 +1,10 @@
 import { KeptJson } from '../../platform/json/kept.js';
 import type { GenerationRequest } from '../generation-service.js';
 
-/** Every parameter is sent: the server fills in the model's own, and ignores unknown fields, so replies are checked. */
+/**
+ * The body of `POST /v1/completions`. Every sampling parameter is sent, because the server fills in missing ones from
+ * the model's `generation_config.json`. It silently ignores unknown fields, so the reply is checked instead.
+ */
 export function completionBody(request: GenerationRequest): Record<string, unknown> {
   return {
     model: request.adapter ?? request.model,

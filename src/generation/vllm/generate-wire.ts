@@ -19,7 +19,10 @@ const OF_TEXT = [
   'skip_special_tokens',
 ];
 
-/** Stop strings are matched on this side, which has the text. `placeholder`: what stands for a picture. */
+/**
+ * The same sampling in the engine's terms. Stop strings are matched on this side, which has the text. `placeholder`:
+ * what stands for a picture of the request.
+ */
 export function generateBody(
   { pictures = [], ...request }: GenerationRequest,
   placeholder: readonly number[] = [],

@@ -62,10 +62,16 @@ async function describe(server: Server, signal: AbortSignal): Promise<ServiceDes
   return { models, version: version.data?.version ?? null };
 }
 
-/** Until a server that reports no weights is asked again; also when it is described, as it may be another server. */
+/**
+ * How long until a server that does not report its weights is asked again. It is also asked when it is described,
+ * because it may be another server.
+ */
 const SAYS_NOTHING_MS = 30_000;
 
-/** The route does not exist, or a gateway forbids it; an overloaded or failing server answers otherwise. */
+/**
+ * Whether this status means that the route does not exist, or that a gateway does not allow it. An overloaded or
+ * failing server does not mean that.
+ */
 const saysNothing = (status: number): boolean =>
   status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429);
 

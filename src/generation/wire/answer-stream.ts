@@ -5,7 +5,10 @@ import type { Passage } from '../../platform/http/skipped.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { ErrorEvent, isErrorEvent } from './wire-faults.js';
 
-/** On the wire a token takes 350 bytes, an id of the echo 7, a keep-alive 20: ten times as much is no generation. */
+/**
+ * A token takes some 350 bytes on the wire, an id of a prompt's echo 7, a proxy's keep-alive comment 20. A stream of
+ * ten times as much is no generation.
+ */
 const STREAM_BYTES = { token: 4096, prompt_id: 32, others: 2 ** 20 } as const;
 
 /** `repeats`: each event has the whole answer so far. */

@@ -64,7 +64,9 @@ export const ModelName = nameOf(1000);
 export const jsonOf = ({ status, text }: Pick<HttpReply, 'status' | 'text'>): unknown =>
   status !== 200 || shapeProblem(text) !== null ? undefined : jsonIn(text);
 
-/** A server that never answers is reported within the 5 s in which a wait must become visible. */
+/**
+ * A server that accepts connections and never answers is reported within the 5 s in which a wait must become visible.
+ */
 const CONTROL_TIMEOUT_MS = 3000;
 const PAUSE_QUESTION_TIMEOUT_MS = 5000;
 

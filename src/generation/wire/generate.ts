@@ -72,7 +72,10 @@ export function createGenerate(deps: GenerateDeps) {
     });
 }
 
-/** A full context gives an empty generation, as upstream's engines do; else it is sent once more with what is left. */
+/**
+ * A prompt that alone fills the context gives an empty generation, as upstream's engines do. If only `max_tokens` does
+ * not fit, it is sent once more with what is left.
+ */
 async function sendFitting(request: GenerationRequest, attempt: Attempt): Promise<GenerationEnd> {
   const { deps, site, controller, sent_at } = attempt;
   const first = await send(request, attempt);

@@ -22,6 +22,7 @@ const NO_TIMEOUT_MS = 2_147_483_647;
 const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 };
 
 export interface HttpOptions {
+  /** One replica; ends in `/v1`. */
   base_url: string;
   api_key: string | null;
   /** Size limit of an answer, and of one event of a stream. */
@@ -98,7 +99,10 @@ export function createStreams({ base_url, api_key, lookup }: HttpOptions) {
   };
 }
 
-/** The `openai` package would read streams slowly, and lose most refusals' messages and some errors' causes. */
+/**
+ * Keeps bodies, refusals and errors from the `openai` package: it would read streams slowly, and lose the message of
+ * most refusals and the cause of some errors.
+ */
 const fetchThrough = (openStream: HttpClient['openStream']): Fetch =>
   (async (url: string, { take, ...init }: StreamOpening & { take: Take }): Promise<Response> => {
     const opening = openStream(url, init);
@@ -125,7 +129,10 @@ export function createCalls(
     ...(api_key !== null && { authorization: `Bearer ${api_key}` }),
   };
   return {
-    /** Whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or the signal's reason. */
+    /**
+     * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
+     * the signal's reason.
+     */
     call: async ({ path, body, session_id, ...call }: HttpCall): Promise<HttpReply> => {
       const sent = body === undefined ? null : writeJson(body);
       try {

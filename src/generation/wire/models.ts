@@ -34,7 +34,10 @@ export type ServedModel = z.infer<typeof Models>['data'][number];
 /** The owners that the list names, which are kinds of a service. */
 const KINDS: readonly unknown[] = ['vllm', 'sglang'];
 
-/** The first is the default. Shows whether the key is right. `GenerationRejected`: an engine of another `kind`. */
+/**
+ * The first one is the default. Also shows whether the key is right: the key of engines covers paths below `/v1`.
+ * `GenerationRejected` if an engine of another `kind` answers.
+ */
 export async function servedModels(
   { ask, replica }: Pick<Ask, 'ask' | 'replica'>,
   { kind, ...bound }: Bound & { kind: string },
@@ -48,6 +51,7 @@ export async function servedModels(
   );
 }
 
+/** An adapter has a parent (capture 227). */
 export const adaptersIn = (served: readonly ServedModel[]): string[] =>
   served.flatMap(({ id, parent }) => (parent == null ? [] : [id]));
 

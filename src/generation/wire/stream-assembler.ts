@@ -82,7 +82,10 @@ export function startStream(sent: SentRequest): StreamState {
   };
 }
 
-/** `delta` null: no ids, text or end. Throws `ProtocolError` if a check fails: its tokens cannot be trained on. */
+/**
+ * Takes one parsed event of the stream. `delta` is null if it had neither ids nor text nor an end. Throws
+ * `ProtocolError` if the reply fails a check: its tokens cannot be trained on.
+ */
 export function assemble(
   state: StreamState,
   chunk: unknown,
@@ -107,7 +110,10 @@ function choicesOf(chunk: unknown): number {
   return Array.isArray(choices) ? choices.length : 0;
 }
 
-/** The latest count fits: each token is where it was sampled. Tokens of events without a count wait for the next. */
+/**
+ * Whether the latest count is that of the tokens so far: each of them is where it was sampled. Tokens of events that do
+ * not count wait for the next one that does.
+ */
 export const isCounted = ({ usage, token_count }: StreamState): boolean =>
   usage?.completion_tokens === token_count;
 
@@ -192,7 +198,9 @@ function checkedLogprobs(state: StreamState, choice: Choice): number[] {
 /** Above 0 there is only rounding. */
 const withoutNoise = (logprob: number): number => (logprob < 0 ? logprob : 0);
 
-/** Ids without probability are left out; the sampled token may come after the others. */
+/**
+ * The likeliest ids of each token. Ids without probability are left out; the sampled token may come after the others.
+ */
 function checkedTops(state: StreamState, choice: Choice): TopLogprobs {
   const { sent, token_count } = state;
   const got = choice.logprobs?.top_logprobs ?? [];

@@ -5,6 +5,7 @@ const LONGEST_LOOK_MS = 5000;
 interface WatchdogOptions {
   /** From sending the request to its first token. */
   first_token_timeout_ms: number;
+  /** Between tokens, once they have begun. */
   idle_timeout_ms: number;
   /** While the engine says that it is paused, neither limit runs. Never throws. */
   isPaused: () => Promise<boolean>;

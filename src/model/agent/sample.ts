@@ -9,6 +9,7 @@ import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';
 
+/** Default number of attempts for a row of NeMo Gym. */
 const MAX_ATTEMPTS = 3;
 
 /** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym, and the agent that plays it. */

@@ -80,11 +80,13 @@ export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
 type Fields = z.infer<typeof Idle> & Record<'paused_until' | 'away_since', number | null>;
 
+/** A replica with the fields of all states. */
 export const fieldsOf = (entry: ReplicaEntry): Fields & Pick<ReplicaEntry, 'state'> => ({
   ...{ needs: null, slept: null, paused_until: null, away_since: null },
   ...entry,
 });
 
+/** How a replica was put to sleep; null: it was not. */
 export const sleptOf = (record: PolicyRecord | null, url: string): Slept | null => {
   const entry = record?.replicas[url];
   return entry === undefined ? null : fieldsOf(entry).slept;

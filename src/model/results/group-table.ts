@@ -20,6 +20,7 @@ export interface GroupLine {
   [metric: string]: unknown;
 }
 
+/** In the order of the groups. */
 export const groupTable = (all: readonly Summary[]): GroupLine[] => groupsOf(all).map(lineOf);
 
 function lineOf(group: readonly [Summary, ...Summary[]]): GroupLine {

@@ -31,6 +31,7 @@ export const Summary = z.object({
   started_at: z.number(),
   ended_at: z.number(),
   attempts: z.number(),
+  /** Seconds in which its tasks were lost. */
   lost_s: z.number().default(0),
   inherited_tokens: z.number(),
   wasted_tokens: z.number(),

@@ -23,6 +23,7 @@ export function durationProblem(value: unknown): string | null {
   return milliseconds > LONGEST_MS ? `expected a duration of at most 10 years, ${got}` : null;
 }
 
+/** Milliseconds of a valid duration. */
 export function toMs(duration: string): number {
   const value = durationMs(duration);
   if (value === null) throw new RangeError(`not a duration: ${duration}`);

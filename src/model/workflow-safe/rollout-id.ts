@@ -14,6 +14,7 @@ export const BATCH_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/;
 export const rolloutId = ({ batch_id, row, repeat }: RolloutPlace): string =>
   `${batch_id}/${row}-${repeat}`;
 
+/** The place that a rollout's id names; null: it is none. */
 export function placeOfRollout(id: string): RolloutPlace | null {
   const [, batch_id = '', row, repeat] = /^([^/]+)\/(\d{1,15})-(\d{1,15})$/.exec(id) ?? [];
   const place = { batch_id, row: Number(row), repeat: Number(repeat) };

@@ -28,5 +28,6 @@ export function undecodable(what: string, payload: unknown): Undecodable {
 export const isUndecodable = (value: unknown): value is Undecodable =>
   typeof value === 'object' && value !== null && BRAND in value;
 
+/** null: it can be read. */
 export const undecodableProblem = (value: unknown): string | null =>
   isUndecodable(value) ? value.problem : null;

@@ -14,7 +14,10 @@ import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS, broken, findingsOf, limited } from './finding.js';
 
-/** Leaves each part as it was. `file`: `--config`, for remedies. `stack`: the one that runs with it; null: none. */
+/**
+ * Asks every part of temporal.yaml once, and leaves each as it was. Never rejects because of a part. `file`: the user's
+ * `--config`, for remedies. `stack`: the settings of the stack that runs with this file; null: none does.
+ */
 export async function checkDeployment(
   config: Config,
   { env, file, stack }: { env: NodeJS.ProcessEnv; file: string | undefined; stack: string | null },

@@ -1,4 +1,5 @@
 export interface Finding extends Found {
+  /** Its name in temporal.yaml. */
   part: string;
 }
 

@@ -2,7 +2,10 @@ import { hostname } from 'node:os';
 import { namedIn, runIn } from '../../temporal/pollers.js';
 import { areNeighbours, identify, runOf } from '../../platform/process/identity.js';
 
-/** Certainly: only of this machine and container. By its run, as numbers are used again; without one by its number. */
+/**
+ * Whether a worker's process has certainly ended: only one of this machine and container can be seen from here. Numbers
+ * of processes are used again, so it is looked for by its run. One whose run nobody knows has only its number.
+ */
 export async function hasEnded(identity: string): Promise<boolean> {
   const [number = '', host] = namedIn(identity).worker.split('@');
   const pid = Number(number);

@@ -49,7 +49,10 @@ export interface Steered {
 }
 
 export interface RolloutRunner extends Steered {
-  /** Resolves when none runs any more. In input order, replacements first, none of a group that has enough. */
+  /**
+   * Starts rollouts in input order, replacements first, and none of a group that has enough. Resolves when no rollout
+   * runs any more.
+   */
   finished: Promise<void>;
   /** Starts no further rollout and stops those that run. */
   stop: () => void;
@@ -191,6 +194,7 @@ function addFailure(tally: Tally, failure: Parameters<typeof oneFailure>[0]): vo
   tally.failures = sumOf([tally.failures, oneFailure(failure)]);
 }
 
+/** Returns whether the result is valid. */
 function count(tally: Tally, result: RolloutResult): boolean {
   tally.turns += result.turn_count;
   tally.tokens += result.total_tokens;

@@ -113,7 +113,10 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   };
 }
 
-/** The furthest report of each, by its first row: signals may change places, and a reset slice begins anew. */
+/**
+ * The sum over slices of the furthest report of each, by its first row. Temporal may hand two signals over in another
+ * order than they were sent, and a reset slice begins anew.
+ */
 export function createTallies() {
   const tallies = new Map<number, Tally>();
   return {

@@ -8,7 +8,10 @@ const EVENTS_OF_SIGNAL = 5;
 export const EVENTS_OF_NEWS = 4;
 /** 5 until it runs, 4 for its end, and 5 for a stop. */
 const EVENTS_OF_CHILD = 14;
-/** An update that waits and folds: 2, a timer 2, an activity 3, and the workflow tasks between them. */
+/**
+ * An update that waits and folds: accepted and answered 2, a timer 2, an activity 3, and the workflow tasks between
+ * them.
+ */
 const EVENTS_OF_GROUPS = 20;
 /** Planning and closing. */
 const EVENTS_OF_SLICE_ALONE = 30;
@@ -32,7 +35,10 @@ export function historyProblem(
   );
 }
 
-/** Of handing out groups. `left`: the fraction of the batch that has not ended, which needs its events. */
+/**
+ * Why no more groups are handed out while the batch runs: `left`, the fraction of it that has not ended, needs its
+ * events.
+ */
 export function groupsRoomProblem(
   { workflowId, historyLength }: { workflowId: string; historyLength: number },
   left: number,

@@ -15,7 +15,10 @@ import { failWith, failureOf, refuse } from '../ending.js';
 import { groupsRoomProblem } from './event-budget.js';
 import { groupsUpdate } from './messages.js';
 
-/** In the order in which they end, which never changes. `isStopped`: how members that never began are closed. */
+/**
+ * Update `groups` of a batch: groups in the order in which they end. That order never changes. `isStopped`: whether the
+ * batch was stopped; members that were never started are closed accordingly.
+ */
 export function handOutGroups(isStopped: () => boolean) {
   const ended = new Set<number>();
   /** Answers by their first place: a repeated request gets the same answer. */

@@ -58,7 +58,10 @@ export function checkPolicyInput(input: unknown): PolicyInput {
   return input as PolicyInput;
 }
 
-/** []: none. A run that a reset has made from this one does not remove what it played. */
+/**
+ * The second input of a batch, for `planBatch`; []: none. A run that a reset has made from this one does not remove what
+ * it played.
+ */
 export function checkBatchOptions(options: unknown): [] | [BatchOptions] {
   if (options === undefined || options === null) return [];
   const { restart, ...others } = Object(options) as Partial<Record<keyof BatchOptions, unknown>>;

@@ -25,10 +25,16 @@ export const stopSignal = defineSignal('stop');
 /** From an activity of this workflow: it waits for a service, or (null) no longer waits. */
 export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 
-/** From a batch to a slice: how many rollouts in flight, and under `refill` how many replacements in total. */
+/**
+ * From a batch to a slice: how many rollouts it may have in flight, and under `refill` how many it may replace in
+ * total.
+ */
 export const shareSignal = defineSignal<[number, number?]>('share');
 
-/** From a slice, by its first row, a few times: its counts, and the groups that have ended since. */
+/**
+ * From a slice (by its first row) to its batch, a few times while it runs: its counts, and the groups that have ended
+ * since.
+ */
 export const tallySignal =
   defineSignal<[{ first: number; tally: Tally; ended?: number[] }]>('tally');
 

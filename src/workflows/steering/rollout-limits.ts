@@ -9,7 +9,10 @@ import { LIMITS_MEMO, TIMEOUT_MEMO, limitsSignal, setLimitsUpdate } from './mess
 
 export interface LimitsSoFar {
   limits: LimitsChange;
-  /** By the server's clock, anew after a reset. Moved by the time without a replica: deadlines count from it. */
+  /**
+   * When the first run began, on the server's clock: after a delay of its start, and anew after a reset. It moves by the
+   * time in which no replica served the rollout, since the deadline counts from there.
+   */
   started_at: number;
 }
 
@@ -77,7 +80,9 @@ export function createLimits(before: LimitsSoFar, requested: unknown) {
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
     soFar: (): LimitsSoFar => ({ limits: changed, started_at }),
+    /** null: not yet planned. */
     plan: () => plan,
+    /** Changes are rejected from here on. */
     close: (): void => {
       closed = true;
     },

@@ -64,9 +64,11 @@ export function steer(over: string, before: LimitsChange = {}) {
     },
   );
   return {
+    /** From here on they are answered. */
     running: (now: Steered, { batch_id, limits }: Planned): void => {
       running = { ...now, batch_id, limits };
     },
+    /** From here on they are rejected. */
     closing: (): void => {
       closed = true;
     },

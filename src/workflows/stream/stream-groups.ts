@@ -102,7 +102,10 @@ function groupsOf(
     }
   };
   return {
-    /** One that runs already is adopted, and looked at again: it may be about to end, for the previous run. */
+    /**
+     * Resolves when they run. A group that already runs is adopted. It may be about to end, for the previous run of the
+     * stream, so it is looked at again.
+     */
     start: async (groups: readonly number[]): Promise<void> => {
       const adopted = await startAll(groups, start);
       if (adopted.length > 0) unawaited(lookLater(adopted));
@@ -115,10 +118,12 @@ function groupsOf(
     lookAtAdopted: (groups: readonly number[]): void => {
       look(groups.filter((group) => !children.has(group)).slice(0, MOST_LOOKED_AT));
     },
+    /** Ends them without an outcome. */
     stop: (groups: readonly number[]): void => {
       restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
+    /** For those that run, in rounds. */
     setLimits,
     /** The news since the last call. The start of a group that has not closed yet is refused. */
     news: () =>

@@ -129,7 +129,10 @@ const unversioned = (pacing: PacingState): PacingState => ({
   groups: pacing.groups.map((group) => ({ ...group, born: group.born ?? pacing.served })),
 });
 
-/** Without a policy only requests say the served version; before the first one nobody knows it. */
+/**
+ * Without a policy, the trainer's requests are the only source of the served version. Nobody knows it of what was
+ * admitted before its first request.
+ */
 function withGiven(state: StreamState, given: number | undefined): StreamState {
   const { pacing, is_versioned, is_published } = state;
   const moved = given === undefined || is_published ? pacing : withServed(pacing, given);

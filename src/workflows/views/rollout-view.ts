@@ -115,6 +115,7 @@ const attributesOf = ({ task_name, policy_version, agent }: RolloutFacts) => [
       ]),
 ];
 
+/** As NeMo Gym names a row: task and rollout. */
 const keyOf = ({ task_index, rollout_index }: AgentFacts): string =>
   `${task_index}-${rollout_index}`;
 

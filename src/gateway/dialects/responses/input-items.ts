@@ -5,7 +5,10 @@ import { contentText, roleOf, toolCall } from '../conversation.js';
 import { checked, nullish } from '../reading.js';
 import { unsupported } from '../shaping.js';
 
-/** Answers come back item by item, with members and ids of whoever sends them again: what they say counts alone. */
+/**
+ * The items of `input` as messages. Answers come back item by item, and whoever sends them again may add members of its
+ * own and ids: what they say counts alone.
+ */
 export const messagesOf = (items: readonly unknown[]): CallMessage[] =>
   answersJoined(items.map((item, k) => messageOf(item, `input[${k}]`)));
 
