@@ -176,9 +176,11 @@ export async function withPolicy(
   }
 }
 
+const ALIVE = 'state is that of the weights; temporal-rollout check says whether an engine answers';
+
 export async function showStatus(policy: PolicyClient, service: string): Promise<void> {
   try {
-    console.log(policyTable(await policy.status(), Date.now()).join('\n'));
+    console.log([...policyTable(await policy.status(), Date.now()), '', ALIVE].join('\n'));
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     console.log(

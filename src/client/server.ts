@@ -289,7 +289,7 @@ function refusedByServer(error: unknown, workflowId: string): string | null {
 }
 
 const noWorkerFor = (workflowId: string, taskQueue?: string): string =>
-  `no worker answers for ${workflowId}; is one running on ${taskQueue === undefined ? 'its task queue' : `task queue ${taskQueue}`}?`;
+  `no worker answers for ${workflowId} yet; one has to run on ${taskQueue === undefined ? 'its task queue' : `task queue ${taskQueue}`}`;
 
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
 const [FAILED_PRECONDITION, ABORTED, UNAVAILABLE] = [9, 10, 14];

@@ -20,7 +20,7 @@ import type { OwnServer } from '../../lab/bed/server.js';
 import { startLoneServer } from '../../lab/bed/stack.js';
 import { PATIENCE_MS } from '../../lab/bed/waiting.js';
 
-const NO_WORKER = 'no worker answers for b; is one running on its task queue?';
+const NO_WORKER = 'no worker answers for b yet; one has to run on its task queue';
 
 /** As gRPC has it, in the SDK's error. */
 const failed = (code: number, details: string): ServiceError =>

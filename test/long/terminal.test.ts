@@ -147,7 +147,7 @@ describe('without a temporal.yaml', () => {
     const { code, output } = await run(['stream', 'status', '--id', 'lonely']);
     assert.match(
       output,
-      /^temporal-rollout stream: no worker answers for lonely; is one running on its task queue\?/,
+      /^temporal-rollout stream: no worker answers for lonely yet; one has to run on its task queue/,
     );
     assert.equal(code, 1);
   });
@@ -182,7 +182,7 @@ describe('without a temporal.yaml', () => {
     const place = { workflowId: 'unplayed', taskQueue: 'rollouts' };
     await server.client.workflow.start('rolloutBatch', { ...place, args: [{}] });
     const expected =
-      /^unplayed open, no worker answers for unplayed; is one running on task queue rollouts\?/m;
+      /^unplayed open, no worker answers for unplayed yet; one has to run on task queue rollouts$/m;
     const { code, output, stdout } = await interruptedAfter(expected, {
       args: ['result', 'unplayed'],
     });

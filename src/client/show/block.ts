@@ -1,5 +1,4 @@
-import type { Segment } from '../../model/journal/open-answers.js';
-import type { Sampled as Answer } from '../../model/journal/open-answers.js';
+import type { Sampled, Segment } from '../../model/journal/open-answers.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatCount } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
@@ -25,18 +24,18 @@ export interface Block {
   lines: string[];
 }
 
-type Sampled = Pick<Answer, 'token_ids' | 'logprobs'>;
+type Tokens = Pick<Sampled, 'token_ids' | 'logprobs'>;
 
-export const sampledFacts = (sampled: Sampled): string[] => [
+export const sampledFacts = (sampled: Tokens): string[] => [
   formatCount(sampled.token_ids.length, 'token'),
   ...(sampled.logprobs.length === 0 ? [] : [`logprob ${meanOf([sampled])}`]),
 ];
 
-export const meanOf = (sampled: readonly Sampled[]): string =>
+export const meanOf = (sampled: readonly Tokens[]): string =>
   meanLogprob(sampled)?.toFixed(3) ?? '-';
 
 /** Over all tokens of these turns; null: there is no logprob. */
-export function meanLogprob(sampled: readonly Pick<Answer, 'logprobs'>[]): number | null {
+export function meanLogprob(sampled: readonly Pick<Sampled, 'logprobs'>[]): number | null {
   let [sum, count] = [0, 0];
   for (const { logprobs } of sampled) {
     for (const logprob of logprobs) sum += logprob;
@@ -57,10 +56,10 @@ export const seams = (segments: readonly Segment[]): string[] =>
     return `seam at token ${start}: continues at ${where}${version}`;
   });
 
-/** `id:logprob`, with the position at the beginning of each line. */
-export function tokenTable({ token_ids, logprobs }: Sampled): string[] {
+/** The first version, then `id:logprob`, with the position at the beginning of each line. Seams say where it changes. */
+export function tokenTable({ token_ids, logprobs, segments: [first] }: Sampled): string[] {
   const PER_LINE = 6;
-  const lines: string[] = [];
+  const lines = first === undefined ? [] : [`version ${first.policy_version ?? 'unknown'}`];
   for (let from = 0; from < token_ids.length; from += PER_LINE) {
     const cells = token_ids.slice(from, from + PER_LINE).map((id, at) => {
       const logprob = logprobs[from + at];

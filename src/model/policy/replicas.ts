@@ -97,7 +97,7 @@ export const withJoined = (
   const entry = record.replicas[joiner.replica] ?? entryOf({ state: 'away', epoch: -1 });
   const known = { ...record, replicas: { ...record.replicas, [joiner.replica]: entry } };
   return withReplica(known, {
-    fault: 'it has joined',
+    fault: 'it has joined, and is examined next',
     draining_until: null,
     ...joiner,
     state: 'away',

@@ -129,7 +129,8 @@ describe('the page of a rollout', () => {
 
   test('has ids and logprobs where they are asked for', () => {
     assert.doesNotMatch(pageOf(rollout), /1:-0.002/);
-    assert.match(pageOf(rollout, { ...PAGE, tokens: true }), /0 {2}1:-0.002 +2:-0.003 +3:-0.004/);
+    const page = pageOf(rollout, { ...PAGE, tokens: true });
+    assert.match(page, /version 3\n +0 {2}1:-0.002 +2:-0.003 +3:-0.004/);
   });
 
   test('leaves out attempts that succeeded', () => {
