@@ -30,7 +30,7 @@ export interface AgentSession extends Pick<
   /** Ends in `/v1`. */
   base_url: string;
   key: string;
-  /** Answers what connects to a listener that only this life's programs reach, whatever their key, until the end. */
+  /** Answers every connection to this listener, which only the life's programs reach, without a key, until the end. */
   serve: (door: Server) => void;
   /**
    * Refuses further calls (`over`: 410, the rollout has ended; `moved`: 503, another attempt answers soon), ends the
@@ -78,7 +78,7 @@ export interface PlayedAgent {
 
 /** Which worker answers which rollout, as all workers of a store know it. */
 export interface Answerers {
-  /** Says that this one does. Throws as `stillOurs`: who has lost the journal never stands after its successor. */
+  /** Records that this worker answers it. Throws as `stillOurs`: a loser of the journal never replaces its successor. */
   take: (rollout_id: string, answerer: NewAnswerer) => Promise<void>;
   /** The newest; null: none is known. */
   find: (rollout_id: string) => Promise<AnswererFact | null>;

@@ -21,7 +21,7 @@ export interface GatewayOptions {
   /** How it alone is reached, where `advertise` leads to several; null: as `advertise` says. */
   direct?: string | null;
   secret: string;
-  /** Who answers what other workers play; null: there are none. */
+  /** Finds the worker that answers for a rollout that another worker plays; null: this worker is the only one. */
   answerers?: Answerers | null;
   times?: Partial<GatewayTimes>;
 }
@@ -75,7 +75,7 @@ export async function createGateway({
   };
 }
 
-/** Who reaches a door has no other life's. */
+/** Listeners that lead to this life alone. */
 function doorsOf(
   life: Life,
   { answering, open }: { answering: Omit<Routing, 'sessions'>; open: Set<() => void> },

@@ -64,7 +64,7 @@ export function createLife(
   return made;
 }
 
-/** What is known of no answer yet: a program that has ended had it; one that goes on may ask again. */
+/** Answers whose arrival is not known yet: a program that has ended got them; one that goes on may ask again. */
 function settle({ calls }: KnownCalls, why: 'over' | 'moved'): void {
   for (const { handed } of calls.values())
     for (const one of [...handed]) {
@@ -98,7 +98,7 @@ function createWriteRefused({
 export const isAnswered = ({ playing }: Life, { turn }: PlayedCall): boolean =>
   turn !== null && playing.journal.trajectory.calls[turn]?.answer != null;
 
-/** Waits for what is on its way to the journal. What fails there ends the life here: the next attempt answers. */
+/** Waits for lines on their way to the journal. A failure ends the life in this process; the next attempt answers. */
 export function track(life: Life, work: Promise<unknown>): Promise<void> {
   const tracked: Promise<void> = work
     .then(

@@ -45,7 +45,7 @@ export function createStanding({ overstay_ms }: { overstay_ms: number }) {
     misfits: (message: string | null): void => {
       misfit = message;
     },
-    /** What its program asked and never gets, such as an unknown route: begun again it asks the same. */
+    /** A request that the program never gets answered, such as an unknown route: begun again, it would ask the same. */
     misfit: () => misfit,
     leave: (): void => {
       isOver = true;

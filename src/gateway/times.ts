@@ -1,8 +1,8 @@
 /** How long the gateway waits for what. */
 export const TIMES = {
   /**
-   * How long a call that nobody answers waits for somebody, in silence: headers of a stream would rule the redirect
-   * out, and some clients take 102 for the answer.
+   * How long a call waits for a worker that answers it. It gets no bytes meanwhile: after the headers of a stream no
+   * redirect is possible, and some clients take 102 for the answer.
    */
   parked_ms: 60_000,
   /** How long a call goes on without a connection. */

@@ -165,7 +165,7 @@ export interface GenerationService extends Renderer {
   isPaused(): Promise<boolean>;
   /** An engine that is asleep has moved its weights out of the way, and someone must wake it. As `isPaused`. */
   isAsleep(): Promise<boolean>;
-  /** What its engine cannot do of a batch's settings; absent: it can do all. Nothing is computed for it. */
+  /** Settings of a batch that its engine cannot honour; absent: it honours all. The engine computes nothing for it. */
   limits?(
     generation: GenerationSettings,
     signal: AbortSignal,
@@ -208,7 +208,7 @@ export interface ReplicaRequest {
   /** Generations take a slot of the replica; small requests beside them do not. */
   is_generation: boolean;
   /**
-   * Another program wrote this small request, and may be at fault itself: what two replicas answer with 500 is
+   * Another program wrote this small request, which may be at fault itself: if two replicas answer 500, it is
    * `GenerationRejected`. Absent: false.
    */
   is_suspect?: boolean;

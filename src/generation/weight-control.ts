@@ -45,7 +45,7 @@ export interface WeightControl {
   said(bound: Bound): Promise<string | null>;
   resetCache(bound: Bound): Promise<void>;
   resume(bound: Bound): Promise<void>;
-  /** Questions that no engine computes for. One that waits inside a transfer answers only the second. */
+  /** Questions that need no computing. An engine that waits inside a transfer answers only `isUp`. */
   paused(bound: Bound): Promise<boolean>;
   isUp(bound: Bound): Promise<boolean>;
   worldSize(bound: Bound): Promise<number>;

@@ -50,7 +50,7 @@ export async function answer(call: Call, placed: Placed): Promise<'sampled' | Ex
   const special_tokens = call.shows_special_tokens ? [] : pool.special_tokens;
   const seam = { request, inherited, finish, eos_ids: call.eos_ids, special_tokens };
   const context = { service, sample, signal, said, refused: refusing(drop, facts) };
-  // Who has waited may have lost the journal meanwhile, and then asks no engine.
+  // After a wait the journal may be another attempt's: then no engine is asked.
   if (placed.waited_s >= LONG_S) await tape.stored();
   const end = await waits.asks(
     () => whySilent(service),
@@ -91,7 +91,7 @@ async function dropUnusable(
   const isUnusable =
     spansTooManyVersions(open, { settings, next: [] }) ||
     (isCut && !canContinue(settings.generation));
-  // What is said in part goes on, as well as it can.
+  // An answer of which a program has seen a part goes on, even so.
   if (isUnusable && said() === 0) await drop(0);
 }
 

@@ -10,7 +10,7 @@ import type { Entry, RolloutSettings } from '../model/journal.js';
 import type { Sampled } from '../model/journal/open-answers.js';
 import type { PlacedPicture } from '../model/pictures.js';
 
-/** An answer to be sampled, whoever needs it. */
+/** An answer to be sampled: a turn's, or that of a program's call. */
 export interface Call {
   /** The number under which the answer's lines stand in the journal. */
   turn: number;
@@ -32,11 +32,11 @@ export interface Call {
   /** The seed of a request that continues after so many tokens; null: none. */
   seed: (inherited: number) => number | null;
   /**
-   * How many of the answer's tokens somebody has seen. They are never dropped: whatever happens, the answer continues
-   * them. Asked again whenever tokens are dropped.
+   * How many of the answer's tokens a program has seen. These are never dropped: the answer always continues them.
+   * Called again whenever tokens are to be dropped.
    */
   said: () => number;
-  /** Somebody reads along: the first tokens are written at once. */
+  /** A program reads along, so the first tokens are written at once. */
   is_read?: boolean;
   /** Its text has special tokens, also those that end it. */
   shows_special_tokens?: true;
@@ -86,7 +86,7 @@ export type Exit = 'moved' | 'starts_over';
 /**
  * `sampled`: the journal has the answer's `generation` line. `moved`: the replica changes its weights, or the room has
  * changed; the answer continues on any replica that serves. `starts_over`: it would mix more versions than the batch
- * allows, and its tokens have been dropped. Who called calls again, or decides what the fault means.
+ * allows, and its tokens have been dropped. The caller samples again, or decides what the fault means.
  */
 export type Outcome = 'sampled' | Exit | { failed: Fault };
 

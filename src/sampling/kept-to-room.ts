@@ -3,9 +3,9 @@ import type { Call } from './call.js';
 import { canContinue } from './seam.js';
 
 interface Kept {
-  /** What counts of the delta; null: nothing. */
+  /** The part of the delta that counts; null: nothing. */
   kept: Delta | null;
-  /** The request is over on this side: whoever asks again finds the end in the journal, or continues. */
+  /** Nothing more of this request is taken: the next one finds the end in the journal, or continues. */
   exit: 'moved' | null;
 }
 

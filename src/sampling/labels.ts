@@ -178,7 +178,7 @@ async function firstChange({
   return undefined;
 }
 
-/** An adapter's name is its label: whatever the engine says of its weights, the request says more. */
+/** The request names its adapter, which says more than the engine's label of its weights. */
 const labelOf = ({ version, adapter }: Fence): Label =>
   adapter !== null
     ? { policy_version: String(adapter.version), version_source: 'record' }

@@ -39,8 +39,8 @@ interface Parts extends Pick<Call, 'settings' | 'said' | 'is_read'> {
 }
 
 /**
- * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked and counted. One that
- * breaks it at its end, or whose count does not fit, keeps none.
+ * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked and counted. A reply
+ * that breaks it at its end, or whose count does not fit, keeps none.
  */
 export function createSampler(parts: Parts): Sampler {
   const { tape, labels } = parts;
@@ -76,7 +76,7 @@ export function createSampler(parts: Parts): Sampler {
 type Streaming = { request: GenerationRequest; offset: number } & Parameters<Sampler>[1];
 type Context = Omit<Parts, 'labels'>;
 
-/** Whether the answer, with what comes `next`, mixes too many versions. One that is said in part goes on all the same. */
+/** Whether the answer, with what comes `next`, mixes too many versions. One that a program has seen in part goes on. */
 const isTooMixed = ({ tape, settings, said }: Context, ...next: (string | null)[]): boolean =>
   said() === 0 && spansTooManyVersions(tape.open(), { settings, next });
 

@@ -77,7 +77,7 @@ interface Undisturbed {
   /** All of the turn's tokens, and their text as the engine has streamed it. */
   ids: number[];
   text: string;
-  /** What came with the last of them. */
+  /** The event that brought the last of them. */
   last: Delta | null;
   seam: Seam;
   context: ResumeContext;
@@ -133,7 +133,7 @@ const KNOWN_TEXTS = 4;
 
 type Answer = ReturnType<typeof answerOf>;
 
-/** What the turn's tokens so far say. `ids` may grow. */
+/** The text of the turn's tokens so far, and its stops. `ids` may grow. */
 function answerOf(
   ids: readonly number[],
   { request, special_tokens, service, signal, said }: Seam & ResumeContext,
@@ -173,7 +173,7 @@ function answerOf(
     },
     /**
      * Ends as a single request would have: with the token that completes the stop string, and the text right after it.
-     * What is said behind it stays.
+     * Text behind it that a program has seen stays.
      */
     cutAtStop: async (
       { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,

@@ -61,7 +61,7 @@ function writerOf(
   return { turn: facts.turn, replica, request_id, ...(logprobs_mode && { logprobs_mode }) };
 }
 
-/** What a chunk contains to replace everything from this offset on by these tokens. */
+/** The fields of a chunk that replaces everything from this offset on by these tokens. */
 export function partOf(
   { token_ids, logprobs, top_logprobs, text, finish }: Sampled,
   { from, to = token_ids.length }: { from: number; to?: number },

@@ -1,4 +1,4 @@
-/** What a snippet's interpreter and what it starts may take, in milliseconds and bytes. */
+/** Limits of a snippet's interpreter and all that it starts, in milliseconds and bytes. */
 export interface Limits {
   timeout_ms: number;
   cpu_ms: number;

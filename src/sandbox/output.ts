@@ -3,7 +3,7 @@ export type Printing = ReturnType<typeof createOutput>;
 /** Bytes of the end. */
 const TAIL = 16 * 1024;
 
-/** What a command prints: its end, for people, and the beginning of its standard output, for what reads it. */
+/** Output of a command: its end, for people, and the beginning of its standard output, for programs. */
 export function createOutput(most_output = 0) {
   let last = Buffer.alloc(0);
   const kept: Buffer[] = [];

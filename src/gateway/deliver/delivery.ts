@@ -21,7 +21,7 @@ export function watchSocket(socket: Socket): void {
   });
 }
 
-/** A request has come on it: what it was given before has arrived. One that came before the last byte says nothing. */
+/** A new request on a connection proves that its earlier answers arrived, unless it came before their last byte. */
 export function askedAgain(socket: Socket): void {
   const before = [...(watched.get(socket)?.handed ?? [])];
   for (const tell of before) tell();
@@ -75,7 +75,7 @@ export function watchDelivery(socket: Socket, decide: (whole: boolean) => void) 
     isOpen: () => !isDecided,
     /** The life is over: what is open has arrived. */
     over: arrived,
-    /** Nobody looks at it any more. */
+    /** Stops watching: nobody needs to know any more. */
     leave,
   };
 }

@@ -56,7 +56,7 @@ export function piecesFrom(
 const SHORT = 8;
 const LONG = 24;
 
-/** Where the pieces of a text end. One that the text's beginning does not decide waits for more. */
+/** Where the pieces of a text end. A piece whose end depends on later text waits for that text. */
 function* endsIn(
   text: string,
   { from, ended }: { from: number; ended: boolean },

@@ -114,7 +114,7 @@ async function events(giving: Streaming, isCut: () => boolean): Promise<Last> {
     await givenUp(response, { ...times, until: drained(response) });
   };
   const alive = setInterval(() => {
-    // Who reads nothing needs no sign of life.
+    // A client that does not read needs no sign of life.
     if (!isCut() && !response.writableNeedDrain) void send(KEEP_ALIVE);
   }, times.keep_alive_ms);
   const look: Looking['look'] = async () => {

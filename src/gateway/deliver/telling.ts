@@ -42,7 +42,7 @@ export function createTelling(told: Told) {
   let growing = NOTHING;
   let said = '';
   let count = 0;
-  /** One question after the other: the text is made from the one before. */
+  /** One question after the other, because each text extends the one before. */
   const decoded = (upTo: number): Promise<string> => {
     const made = asked.then(() => text.upTo(ids(), upTo));
     asked = made.catch(() => undefined);

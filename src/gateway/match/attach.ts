@@ -87,7 +87,7 @@ function attachNow(
 /** Numbers of new calls are above those that an earlier attempt has begun. */
 const MOST_KNOWN = 2 ** 32;
 
-/** Those that were asked the same. */
+/** Calls of an equal request. */
 function candidatesOf({ known: { calls }, playing }: Life, key: string): Candidate[] {
   const { calls: all } = playing.journal.trajectory;
   return [...calls].flatMap(([number, one]): Candidate[] => {

@@ -58,12 +58,12 @@ function leave({ known, times }: Life, call: PlayedCall): void {
   known.closes.tell();
   if (call.connections > 0) return;
   if (call.running === null) forget(known, call);
-  // One that has no line yet is given up at once.
+  // A call without a line in the journal is given up at once.
   else if (call.turn === null) call.running.abort();
   else call.lingers = setTimeout(() => call.running?.abort(), times.linger_ms).unref();
 }
 
-/** A request that got no line, and for which nobody waits, is none. */
+/** Forgets a request that got no line and for which nobody waits. */
 export function forget({ calls, named }: KnownCalls, call: PlayedCall): void {
   if (call.turn !== null || call.connections > 0 || call.running !== null) return;
   for (const [number, one] of calls) if (one === call) calls.delete(number);
@@ -85,7 +85,7 @@ function served(life: Life, { call, whole }: { call: PlayedCall; whole: boolean 
 export const continuedBy = ({ line }: JournalCall): number | null =>
   line.message === undefined ? line.parent : null;
 
-/** Who continues an answer has it. */
+/** A program that continues an answer has received it. */
 export function parentHas(life: Life, turn: number): void {
   const { calls } = life.playing.journal.trajectory;
   const begun = calls[turn];
@@ -103,7 +103,7 @@ export function has(life: Life, turn: number): void {
   }
 }
 
-/** Those of this process count before the journal says so. */
+/** A call of this process counts before its line is in the journal. */
 export function knows({ known, life, playing }: Life, turn: number): boolean {
   const call = playing.journal.trajectory.calls[turn];
   return call?.line.life === life || known.calls.get(turn)?.is_known === true;

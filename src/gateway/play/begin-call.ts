@@ -29,7 +29,7 @@ export async function beginCall(
   const { trajectory } = journal;
   const { calls } = trajectory;
   checkSize(request, generation());
-  // What has no answer is not rendered.
+  // A request that gets no answer is not rendered.
   checkLimit(playing, { begins: false });
   const prompt = await patiently(() => rendered(request, life), {
     failed: (fault) => playing.failed(fault, calls.length),
@@ -69,7 +69,7 @@ const placesOf = ({ playing: { journal }, tree, life }: Life): Placed => {
 /** No tokenizer has many tokens of more characters. Blanks may count for nothing: templates and tokenizers drop some. */
 const MOST_CHARACTERS_EACH = 128;
 
-/** What cannot fit is not sent to an engine, which takes seconds for it. */
+/** A prompt that cannot fit is not sent to an engine, which would take seconds to render it. */
 function checkSize(
   { system, messages }: HashedRequest,
   { max_seq_len }: Pick<RolloutSettings, 'max_seq_len'>,

@@ -74,7 +74,7 @@ async function glueOf(
     if (end.by === 'eos') return null;
   }
   if (calls.length === 0) return ids.slice(place.behind);
-  // What ends a turn behind its calls is what ends one without.
+  // A turn with tool calls ends as a turn without them does.
   const plain = await frameOf({ ...joint, calls: [], news: [{ role: 'user', content: '' }] });
   const id = plain.ids[answerIn(plain).behind];
   const at = id === undefined ? null : lastIn(ids, { ...place, from: place.behind, id });

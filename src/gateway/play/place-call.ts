@@ -21,7 +21,7 @@ export interface Prompt {
   joined: number | null;
 }
 
-/** What needs the engine; others may begin calls meanwhile. Throws what `render` throws. */
+/** The part that asks the engine; meanwhile other calls may begin. Throws what `render` throws. */
 export async function promptFor(
   request: HashedRequest,
   {

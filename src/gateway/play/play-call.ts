@@ -75,7 +75,7 @@ export async function playCall(
   await journal.sync();
 }
 
-/** Its text without what ended it. What is said stays said. */
+/** Its text without the stop string or token that ended it. Text that the program has seen stays. */
 async function textOf(
   { token_ids, generation }: { token_ids: readonly number[]; generation: LineOf<'generation'> },
   { telling, stops, settings }: { telling: Telling; stops: readonly string[]; settings: Settings },

@@ -55,7 +55,7 @@ export const newCall = ({ release = () => undefined, ...given }: NewCall) => ({
   release,
   news: createNews(),
 
-  // Who waits for it, and who has it: changed by match/connections.ts alone.
+  // Who waits for the answer, and who has received it: only match/connections.ts changes these.
 
   connections: 0,
   /** Cuts it when nobody has waited for some time. */
@@ -75,7 +75,7 @@ export const newCall = ({ release = () => undefined, ...given }: NewCall) => ({
   /** Since when no token has come (`performance.now`), and why no replica serves; null: one does. */
   moved_ms: performance.now(),
   unserved: null as string | null,
-  /** Ends without an answer, until somebody asks again. */
+  /** Why it has ended without an answer; null once it is asked again. */
   refusal: null as Refusal | null,
 });
 

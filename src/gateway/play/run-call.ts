@@ -27,7 +27,7 @@ export function startCall(life: Life, call: PlayedCall): void {
       if (life.standing.ending() !== null) return;
       if (isStoreFault(error)) throw error;
       const why: unknown = signal.aborted ? signal.reason : error;
-      // Nobody waits for it.
+      // Nobody waits for the answer.
       if (signal.aborted && !(why instanceof Refused)) return;
       await refuse(life, { call, refusal: refusalIn(why) });
     })
@@ -37,7 +37,7 @@ export function startCall(life: Life, call: PlayedCall): void {
     });
   void track(life, played).then(() => {
     const goesOn = call.connections > 0 && call.refusal === null && life.standing.ending() === null;
-    // Who came while it was cut goes on with it.
+    // A client that came while the call was being cut goes on with it.
     if (goesOn) startCall(life, call);
     forget(life.known, call);
     call.news.tell();

@@ -22,7 +22,7 @@ const MOST_HEADER_BYTES = 32 * 1024;
 /** Connections of one door at a time: those who open it may hold any number. */
 const MOST_CONNECTIONS = 256;
 
-/** Answers what connects to a listener of somebody else, who closes it. Returns what cuts every connection. */
+/** Answers connections to a listener that its owner closes. Returns a function that cuts all connections. */
 export function answerDoor(door: Server, answer: Answer): () => void {
   const server = createHttpServer(answer);
   const open = new Set<Socket>();
@@ -78,7 +78,7 @@ function createHttpServer(answer: Answer): HttpServer {
     keepAlive: true,
     noDelay: true,
   });
-  // Those beyond a number would be left out, the key perhaps. Their size is bounded.
+  // Node would drop headers beyond a count, perhaps the key. Their size is bounded anyway.
   server.maxHeadersCount = 0;
   const last = new WeakMap<Duplex, Exchange>();
   const take = (exchange: Exchange): void => {
@@ -92,7 +92,7 @@ function createHttpServer(answer: Answer): HttpServer {
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     take({ request, response, expects: true });
   });
-  // What else a client expects may be ignored.
+  // Other expectations may be ignored (RFC 9110).
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     take({ request, response, expects: false });
   });
@@ -110,7 +110,7 @@ function createHttpServer(answer: Answer): HttpServer {
   return server;
 }
 
-/** What follows a whole request waits for its answer, and then ends the connection without another. */
+/** Bytes behind a whole request wait for its answer; then the connection ends without another one. */
 function behind(
   exchange: Exchange | undefined,
   { socket, then }: { socket: Duplex; then: () => void },

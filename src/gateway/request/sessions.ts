@@ -13,7 +13,7 @@ interface Elsewhere {
   elsewhere: string;
 }
 
-/** Keys are not repeated: who reads the answer may be somebody else. */
+/** The message does not repeat the key: somebody else may read it. */
 const NO_KEY: Refusal = {
   status: 401,
   code: 'invalid_api_key',
@@ -56,7 +56,7 @@ export function createSessions(secret: string, others: Others) {
     if (session === undefined || life > session.life) return AWAY;
     if (life < session.life || writer !== session.writer) return DEAD;
     const ending = session.standing.ending();
-    // One that has lost its journal answers no more, and another one may.
+    // A session that has lost its journal no longer answers; another one may.
     return ending?.status === 503 ? AWAY : (ending ?? session);
   };
   return {
@@ -83,7 +83,7 @@ export function createSessions(secret: string, others: Others) {
       const found = address && find(address);
       return found === null || 'status' in found ? null : found;
     },
-    /** Who answers a key. Where nobody does, somebody may begin to meanwhile. */
+    /** The session, or the worker, that answers a key. Waits, because one may begin to meanwhile. */
     answererOf: async (
       key: string | null,
       { ms, signal }: { ms: number; signal: AbortSignal },
@@ -146,7 +146,7 @@ function createNeighbours() {
       });
       return status === 200 && header('x-gateway') === NAME['x-gateway'];
     } catch {
-      // Whatever keeps it from answering: it is asked again.
+      // For whatever reason it does not answer, it is asked again later.
       return false;
     }
   };

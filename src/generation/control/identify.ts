@@ -66,7 +66,7 @@ export async function theOne(
     started,
   }: { label: () => Promise<string | null>; started: (() => Promise<string | null>) | null },
 ): Promise<string | null> {
-  // One kind after the other: by turns, a balancer of two would give one of them to each engine.
+  // First all of one kind: if the kinds alternated, a balancer of two engines would send each kind to one of them.
   const labels = await answersTo(label);
   const starts = started === null ? new Set([null]) : await answersTo(started);
   if (labels.size === 1 && starts.size === 1) return [...labels][0] ?? null;

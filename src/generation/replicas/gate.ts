@@ -16,7 +16,7 @@ export type Gate = ReturnType<typeof createGate>;
 const isUnpublished = ({ version, target }: PolicyRecord): boolean =>
   version === null && target === null;
 
-/** One that has joined may have another tokenizer until it has been examined. */
+/** A replica that has joined may have another tokenizer, so it serves nothing until it has been examined. */
 const isAdmitted = ({ examined, state, draining_until }: ReplicaEntry): boolean =>
   examined && (draining_until === null || state !== 'away');
 

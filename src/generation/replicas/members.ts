@@ -48,8 +48,8 @@ export function createMembers(
   return {
     all: () => all,
     /**
-     * Connects to those that have joined. Cuts off those that have left, whoever named them: what they sample goes on
-     * elsewhere, also if they are paused, and nobody is to resume them.
+     * Connects to replicas that have joined, and cuts off those that have left, whoever named them: their streams go on
+     * elsewhere, even those of a paused replica that nobody will resume.
      */
     follow: (record: PolicyRecord | null): void => {
       if (record === null || record.epoch === known) return;
@@ -61,7 +61,7 @@ export function createMembers(
       for (const [replica, member] of [...members].filter(([url]) => isGone(url))) {
         members.delete(replica);
         epochs.delete(replica);
-        // What is in flight there fails, and is continued at another one.
+        // Its requests fail, and continue at another replica.
         close(member).catch(() => undefined);
       }
       const there = Object.keys(record.replicas).filter((replica) => !isGone(replica));

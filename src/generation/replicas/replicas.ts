@@ -222,7 +222,7 @@ async function withSecondOpinion<T>(
       return answer;
     } catch (again) {
       if (!failedAtIt(again)) throw again;
-      // One that is not healthy says nothing about the request.
+      // An unhealthy replica proves nothing about the request.
       await (second ?? first).describe(signal);
       const who =
         second === null ? 'it gives this answer twice' : `${first.service.replica} gives it, too`;

@@ -184,7 +184,7 @@ export function createPauseWatch({
   clock: Clock;
 }) {
   let next: Promise<boolean> | null = null;
-  /** One question for all that wait by then: an answer only applies to those. */
+  /** One question for all who wait when it is sent: its answer tells later ones nothing. */
   const askLater = async (): Promise<boolean> => {
     await new Promise<void>((resolve) => clock.after(ASK_EVERY_MS, resolve));
     next = null;

@@ -126,7 +126,7 @@ export function createSglangControl(options: ControlOptions): WeightControl {
   };
 }
 
-/** What it is: under the name that stays, and by when its process began. */
+/** Which process answers: by the server's own name for itself, and by when it began. */
 function identityCalls({
   replica,
   engine,

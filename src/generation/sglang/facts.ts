@@ -16,7 +16,7 @@ export function createFacts(engine: Ask, { longest_ms }: { longest_ms: number })
     settings: settings.get,
     /** Ids are below it; null: it does not say. A paused engine answers once it is resumed. */
     vocabulary: vocabulary.get,
-    /** Another process may answer by now: it is asked again. */
+    /** Asks again next time: another process may answer by now. */
     forget: (): void => {
       settings.forget();
       vocabulary.forget();
@@ -24,7 +24,7 @@ export function createFacts(engine: Ask, { longest_ms }: { longest_ms: number })
   };
 }
 
-/** Many wait for one answer, so no signal of theirs ends the question. Who does not answer again is what it was. */
+/** Many wait for one answer, so no signal of theirs ends the question. If a later question fails, the old answer stays. */
 function remembered<T>(ask: (isFirst: boolean) => Promise<T>) {
   let known: Promise<T> | null = null;
   let isOld = false;

@@ -23,7 +23,7 @@ const REST = ['kv_cache', 'cuda_graph'];
 
 export interface Marked {
   label: string;
-  /** null: it has not slept since somebody resumed it. */
+  /** null: it has not slept since it was resumed last. */
   state: State | null;
 }
 
@@ -69,7 +69,7 @@ export function createMemory({ replica, control, said, setLabel }: MemoryOf) {
   } satisfies Pick<WeightControl, 'sleep' | 'wakeUp' | 'isAsleep'>;
   return {
     sleeping,
-    /** Before it goes on. One that sleeps would end. */
+    /** Called before `resume`, which would end the process of an engine that sleeps. */
     beforeResume: async (bound: Bound): Promise<void> => {
       const now = await said(bound);
       if (isAsleep(now)) throw asleep(replica, MEMORY_ROUTES);

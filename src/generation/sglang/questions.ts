@@ -95,7 +95,7 @@ export const startedOf = ({ ask }: Pick<Ask, 'ask'>, bound: Bound): Promise<Star
 
 const AMONG_METRICS = /^sglang:startup_time_seconds\{.{1,300}$/gm;
 
-/** What no other process has; null: this version does not say. Metrics do not wait for the scheduler's next step. */
+/** A text that differs between processes; null: this version has none. Metrics do not wait for the scheduler. */
 export async function signOf(engine: Ask, bound: Bound): Promise<string | null> {
   const { status, text } = await engine.raw('GET /metrics', bound);
   const lines = status === 200 ? text.match(AMONG_METRICS) : null;

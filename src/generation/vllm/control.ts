@@ -125,8 +125,8 @@ function transferCalls({
     closeTransfer: async (bound) => {
       const finish = () => raw('POST /finish_weight_update', { ...bound, body: {} });
       if ((await finish()).status === 200) return;
-      // 500: none is under way, or no transfer is configured (capture 169). One that broke in the middle is over, too, but
-      // has left layers that take no weights, neither sent nor read; an empty one puts them together again (vLLM 0.32).
+      // 500: no update is under way, or no transfer is configured (capture 169). One that broke in the middle is over,
+      // too, but its layers then take no weights, sent or loaded; an empty update restores them (vLLM 0.32).
       const began = await raw('POST /start_weight_update', bound);
       if (began.status === 200) await finish();
     },

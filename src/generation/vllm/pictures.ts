@@ -97,7 +97,7 @@ export function createPictures(deps: Deps) {
         { replica: deps.replica, call: 'pictures' },
       );
     },
-    /** Another process may serve here by now. */
+    /** Asks again next time: another process may answer by now. */
     forget: (): void => {
       known.clear();
     },

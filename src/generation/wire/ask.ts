@@ -78,7 +78,7 @@ export const patience = (): Bound => ({
   signal: new AbortController().signal,
 });
 
-/** Who does not answer says nothing, as a server without the route does (capture 194). */
+/** A server that does not answer is taken for one without the route (capture 194). */
 export const quietly = ({ raw }: Pick<Ask, 'raw'>): Pick<Ask, 'raw'> => ({
   raw: (name, given) => raw(name, given).catch(() => ({ status: 0, text: '', header: () => null })),
 });

@@ -154,7 +154,7 @@ function takeChoice(
       finish_reason: choice.finish_reason ?? null,
       stop_reason: choice.stop_reason ?? null,
       usage: usage ?? state.usage,
-      // One that has no token says nothing, as often as it comes.
+      // Spans without tokens say nothing.
       spans: choice.weight_versions?.filter(({ start, end }) => start !== end) ?? null,
     },
     delta: deltaOf(

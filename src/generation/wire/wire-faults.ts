@@ -161,7 +161,7 @@ export function unavailableFault(
   });
 }
 
-/** What an engine, or this side for it, will not do however often it is asked. */
+/** A request that the engine, or this side on its behalf, refuses for good. */
 export const rejected = (replica: string, what: string): Fault =>
   new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });
 

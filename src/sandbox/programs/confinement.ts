@@ -10,7 +10,7 @@ export interface Confinement {
   close: () => Promise<void>;
 }
 
-/** What is open, so that all of it can be ended. */
+/** The lives that are open, so that all can be ended. */
 export function keepOpen() {
   const open = new Set<Confined>();
   return {
@@ -75,7 +75,7 @@ export interface Door {
   base_url: string;
   /** No secret: `rollout`. */
   key: string;
-  /** Its connections are theirs, and are answered without a key. Whoever opens the door closes it. */
+  /** Only the life's programs reach it, so they need no key. It is closed by the one who has opened it. */
   server: Server;
 }
 

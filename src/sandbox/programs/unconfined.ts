@@ -36,7 +36,7 @@ export function createUnconfined({
   );
   const open = keepOpen();
   const pythonHere = onceItSucceeds(() => look(name));
-  /** What another worker has left may be of the rollout that begins again here. */
+  /** Removes what another worker left: it may be of a rollout that begins again here. */
   const swept = shared(() => sweep(report));
   return {
     health: async () => {
@@ -203,8 +203,8 @@ async function startGuarded(
 }
 
 /**
- * What lives leave behind whose worker or guard was killed. Each life has a folder of its own, whose path is in the
- * environment of all that the life starts: that is how processes are found again. (Linux; elsewhere none are.)
+ * Removes what a life leaves if its worker or guard is killed. Each life has a folder of its own, whose path is in the
+ * environment of all that the life starts. By it processes are found again (on Linux; elsewhere they are not).
  */
 
 const PREFIX = 'rollout-program-';

@@ -44,7 +44,7 @@ export function readLines(stream: Readable, bound: number) {
   stream.once('close', end);
 
   return {
-    /** Its value; null: there will be none, or too much came since `reset`. What is no JSON is skipped. */
+    /** The next line's value; null: there is none, or too much came since `reset`. Skips lines that are no JSON. */
     next: () =>
       new Promise<unknown>((resolve) => {
         waiting = resolve;

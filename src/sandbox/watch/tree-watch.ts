@@ -149,7 +149,7 @@ function lookAtProcesses(one: Watched): Excess | null {
 const isBeyond = ({ tree, shared: files }: Watched, { own, shared }: Memory): boolean =>
   own + Math.max(shared, files) > tree.limits.memory;
 
-/** What forks share, which the fast look counts for each. */
+/** Memory with shared pages counted once; the fast look counts them for each fork. */
 const sharedOut = (one: Watched): Memory => still(one, () => measured(one.tree, shareOfMemory));
 
 function measured(tree: Tree, memory = memoryOf): Seen & Memory & { tasks: number } {
@@ -181,7 +181,7 @@ const processesOf = ({ root, levels, limits }: Tree): Seen =>
 const STILL_TRIES = 20;
 const STILL_MS = 5;
 
-/** What moved during a look (renamed, passed from process to process) is checked again while the code is stopped. */
+/** If something moved during a look (a rename, a process's child), the code is stopped and looked at again. */
 function still<T extends { is_whole: boolean }>(
   { tree, running }: Watched,
   look: (is_last: boolean) => T,

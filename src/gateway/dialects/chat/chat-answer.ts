@@ -20,7 +20,7 @@ const wireCall = ({ id, name, arguments: given }: ToolCall) => ({
   function: { name, arguments: given },
 });
 
-/** One field for older clients, one for newer. */
+/** Older clients read one field, newer ones the other. */
 const thoughts = (reasoning: string | undefined) =>
   reasoning === undefined ? {} : { reasoning_content: reasoning, reasoning };
 

@@ -2,7 +2,7 @@ import type { ToolCall } from '../../../model/calls/message.js';
 import { createdOf, finishOf, modelOf, usageOf } from '../dialect.js';
 import type { Answering } from '../dialect.js';
 
-/** What its program asked for is not said again: its tools may be most of the bytes. */
+/** The answer does not repeat what the program asked for: its tools may be most of the bytes. */
 const UNSAID = {
   error: null,
   instructions: null,

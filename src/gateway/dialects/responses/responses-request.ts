@@ -96,7 +96,7 @@ function checkFormat(format: unknown): void {
   throw unsupported('text.format', { expected: 'type text', got: format });
 }
 
-/** What chat templates know of a function stands in a member of its own. */
+/** Chat templates expect a function's name, description and parameters below `function`. */
 function asTemplatesKnowIt(tool: unknown): KeptJson {
   const members = membersIn(tool as ForeignObject);
   const known = ['name', 'description', 'parameters'].flatMap((name): [string, string][] => {
