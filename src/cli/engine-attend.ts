@@ -167,13 +167,13 @@ function askEngine(url: string) {
       const answer = await get(at).catch(() => null);
       return answer?.status === 200 ? answer.text : null;
     },
-    /** What whoever listens there does; null: nobody does. */
+    /** How something at the URL answers; null: nothing listens there. */
     occupied: async (): Promise<string | null> => {
       try {
         const { status } = await get(`${root}/health`);
         return NOBODY.includes(status) ? null : `answers /health with ${status}`;
       } catch (error) {
-        // One that hangs. A forwarded port accepts connections, too, but closes them where nobody listens behind it.
+        // A server that hangs. A forwarded port also accepts connections, but closes them if nothing listens behind it.
         return httpFailureIn(error)?.kind === 'late' ? 'does not answer /health' : null;
       }
     },

@@ -39,7 +39,7 @@ export async function learningCommand(args: string[]): Promise<number> {
   const values = optionsIn(args, OPTIONS);
   const { chaos, kills } = values;
   const trainer = oneOf('--trainer', { text: values.trainer, among: TRAINERS });
-  // What TRL trains is a policy in torch.
+  // TRL trains a policy in torch.
   const { engine: text = trainer === 'trl' ? 'torch' : 'example' } = values;
   const engine = oneOf('--engine', { text, among: ENGINES });
   checkTogether({ ...values, engine, trainer });

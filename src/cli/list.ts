@@ -59,7 +59,7 @@ const noStore = (given: GivenStore | null): string =>
     ? 'no temporal.yaml here names a store (--config FILE does)'
     : `${given.name} does not answer`;
 
-/** What the store has is shown without the server. */
+/** null: the server is silent; the store's batches are shown without it. */
 async function unlessSilent<T>(server: ServerAddress, asked: Promise<T>): Promise<T | null> {
   try {
     return await asked;

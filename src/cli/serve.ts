@@ -29,7 +29,7 @@ export async function serveCommand(args: string[]): Promise<number> {
   return 0;
 }
 
-/** That of the stack beside the temporal.yaml, whose own one is in it. */
+/** The stack's folder: beside temporal.yaml, or around the one that a stack has made. */
 function folderOf(config: string): string {
   const folder = path.dirname(path.resolve(config));
   return path.basename(folder) === '.rollouts' ? folder : path.join(folder, '.rollouts');

@@ -68,7 +68,7 @@ export async function withStoreThatAnswers<T>(
   });
 }
 
-/** What the store has of the batch, and a batch whose id is nearly the same; one that does not answer has nothing. */
+/** What the store has of the batch, and a batch whose id is nearly the same. A store that does not answer has nothing. */
 export const storeOfBatch = (
   batchId: string,
   file: string | undefined,

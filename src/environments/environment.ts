@@ -68,7 +68,7 @@ export interface StepContext extends Named {
   prompt_length?: number;
 }
 
-/** What a call is called: by every attempt at it in the same way. */
+/** The names of a call, the same for each attempt at it. */
 export interface Named {
   /** `<rollout_id>/<turn>`; of a session `<rollout_id>/begin-<life>` and `<rollout_id>/end-<life>`. */
   idempotency_key: string;
@@ -114,7 +114,7 @@ export interface ProgramEnd {
   result?: AgentResult;
   /** Why a life that failed did, if its service knows better than its exit. */
   failure?: Fault;
-  /** The end by what its conversation sampled; absent: it is the same whatever that is. */
+  /** The end, which depends on what was sampled; absent: it does not. */
   settle?: (played: Conversation) => Promise<ProgramEnd>;
 }
 
@@ -159,9 +159,9 @@ export interface ProgramStart {
   task: ProgramTask;
   /** How often the rollout has failed before; absent: never. */
   failures?: number;
-  /** Answers a listener that only this program reaches, whatever its key. */
+  /** Answers every connection to a listener that only this program reaches, without a key. */
   serve: (door: Server) => void;
-  /** Nothing of the program lives any more: calls are refused from here on, whoever makes them. */
+  /** Nothing of the program lives any more: from here on all calls are refused. */
   over: () => Promise<void>;
   signal: AbortSignal;
 }
@@ -189,11 +189,11 @@ export interface Program {
   /** The end that an agent of NeMo Gym has journalled by its answer; absent: its programs answer nothing. */
   endOf?: (result: AgentResult, sample: ForeignObject) => ProgramEnd;
   /**
-   * Ends one that goes on behind a limit. What it has left is its end's. Absent: it is verified before it ends, however
+   * Ends a program that goes on behind a limit, and returns what it left. Absent: it is verified before it ends, however
    * long that takes.
    */
   cut?: (run: string, signal: AbortSignal) => Promise<ProgramEnd>;
-  /** Ends it. One that is not there has ended. */
+  /** Ends it. A run that is not there has ended. */
   stop: (run: string, signal: AbortSignal) => Promise<void>;
 }
 
@@ -228,7 +228,7 @@ export interface Environment<M = Metadata> {
     rollouts: FinishedRollouts<M>,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
-  /** What keeps a sample's `extra_env_info` from being played; absent: a step finds it. Asked at planning. */
+  /** Why a sample's `extra_env_info` cannot be played; absent: a step finds it. Asked at planning. */
   sampleProblems?(metadata: M, context: { is_standard: boolean }): Problem[];
   /**
    * Under `standard`, of what only its processes can tell: asked at planning where this worker has them, of as many

@@ -38,7 +38,7 @@ const Flag = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 });
 const Extracted = shortText(MAX_EXTRACTED).nullable();
 
-/** One, or several by name. No component means no reward, and no reward is not 0. */
+/** One reward, or several by name. None at all is refused, because no reward is not 0. */
 const paid = <T extends z.ZodType>(given: T, error: string) =>
   z.union([given, recordOf(given).refine((named) => Object.keys(named).length > 0, error)], {
     error,

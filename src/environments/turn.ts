@@ -12,7 +12,7 @@ export const stepNow =
 export const environmentSays = (content: string): Observation => ({ role: 'environment', content });
 
 export interface Said {
-  /** What it looks for an answer in. */
+  /** The text in which a grader looks for an answer. */
   response: string;
   /** The same with thoughts: graders of a format read it. */
   whole: string;

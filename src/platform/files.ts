@@ -97,7 +97,7 @@ export const replaceFile = (
 
 export type Disk = ReturnType<typeof createDisk>;
 
-/** What it creates is writable by its owner and readable by these. Existing files keep their permissions. */
+/** Its owner may write the files that it makes, and these may read them. Existing files keep their permissions. */
 export function createDisk(readers: Readers) {
   const file_mode = FILE_MODES[readers];
   return {
@@ -176,7 +176,7 @@ export async function tryToWrite(directory: string, { readers }: { readers: Read
       free: file_system.bavail * file_system.bsize,
       /** Files that can still be made; Infinity: as many as there is room for. */
       inodes: inodesOf(file_system),
-      /** What keeps the readers from reading there: `the umask`, or a directory. null: nothing. */
+      /** Why the readers cannot read there: `the umask`, or a directory. null: they can. */
       closed: closed ?? (await closedAbove(directory, readers)),
       /** The path's first directory that was not there: a disk is not mounted, or a typing error. null: all were. */
       missing: made ?? null,
@@ -194,7 +194,7 @@ const inodesOf = ({ files, ffree }: StatsFs): number => (files === 0 ? Infinity 
 const OTHERS_READ = 0o004;
 const OTHERS_ENTER = 0o001;
 
-/** The first directory, from here up, that not everyone can enter. Who is in a group is not known here. */
+/** The first directory, from here up, that not everyone can enter. Members of a group are not known here. */
 async function closedAbove(directory: string, readers: Readers): Promise<string | null> {
   if (readers !== 'everyone') return null;
   let needed = OTHERS_READ | OTHERS_ENTER;
@@ -229,7 +229,7 @@ export async function isFull(directory: string): Promise<boolean> {
 /** A block of any usual file system. */
 const TRIED_BYTES = 4096;
 
-/** A directory and those above it up to `last`; one that somebody uses meanwhile stays. */
+/** Removes a directory and those above it up to `last`, as far as they are empty. */
 async function removeEmpty(directory: string, last: string): Promise<void> {
   const isGone = await succeeds(rmdir(directory));
   if (isGone && directory !== last) await removeEmpty(path.dirname(directory), last);

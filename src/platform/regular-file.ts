@@ -10,7 +10,7 @@ import { open } from 'node:fs/promises';
 
 const { O_NONBLOCK, O_RDONLY } = constants;
 
-/** What a shell makes of `<(…)` and of its standard input: pipes that somebody writes. */
+/** Pipes that a shell makes of `<(…)` and of standard input. */
 const OF_SHELL = /^\/dev\/(stdin|fd\/\d+)$|^\/proc\/(self|\d+)\/fd\/\d+$/;
 
 export interface Expected {

@@ -84,7 +84,7 @@ const PLAIN = /[A-Za-z0-9]/;
 /** Eight backslashes, then `u00ff`. */
 const LONGEST_ESCAPE = 13;
 
-/** Those before the first character may stay: else a text of backslashes would be searched for each of them. */
+/** Escapes before the first character may stay: otherwise a text of backslashes would be searched from each of them. */
 const patternOf = (form: string): string =>
   form
     .split('')

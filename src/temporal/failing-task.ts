@@ -10,7 +10,7 @@ const LEAST_ATTEMPTS = 3;
 const LAST_EVENTS = 10;
 const MOST_OF_REASON = 300;
 
-/** What says how often the task was tried. */
+/** The part of a description that says how often the task was tried. */
 type Described = Pick<
   WorkflowExecutionDescription['raw'],
   'pendingWorkflowTask' | 'workflowExecutionInfo'
@@ -68,7 +68,7 @@ function wasLost(events: Events): boolean {
   return unpaused !== -1 && task > unpaused;
 }
 
-/** What has had no task yet cannot be reset. */
+/** A workflow without a completed task cannot be reset. */
 function lostText(id: string, events: Events): string {
   const isFirst =
     events.some((event) => event.workflowExecutionStartedEventAttributes) &&

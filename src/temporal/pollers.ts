@@ -28,7 +28,7 @@ export interface Sign {
   every: number;
 }
 
-/** What is used of the SDK's `workflowService`. */
+/** The calls of the SDK's `workflowService` that this room uses. */
 export type PollerServer = Pick<Server, 'describeTaskQueue' | 'listWorkers'>;
 type Poller = Awaited<ReturnType<Server['describeTaskQueue']>>['pollers'][number];
 type Reporter = Awaited<ReturnType<Server['listWorkers']>>['workersInfo'][number];
@@ -78,7 +78,7 @@ export interface Report {
 }
 
 /**
- * The reports of all workers that run on these queues. One that died without a word is among them for long.
+ * The reports of all workers that run on these queues. A worker that was killed stays among them for long.
  * `also_ended`: of those that have said their end, too.
  */
 export async function reportsOf(
@@ -126,7 +126,7 @@ export interface LivingWorker {
   reports: boolean;
 }
 
-/** Those of a queue. Where workers report, one that only asked has stopped, or is of an older release. */
+/** The living workers of a queue. Where workers report, one that only polled has stopped, or is of an older release. */
 export async function livingWorkers(
   server: PollerServer,
   queue: AskedQueue,
@@ -168,7 +168,7 @@ function lastOf({ pollers, reporters }: Workers, now: number): { at: number; eve
 
 const secondsOf = (time: Poller['lastAccessTime']): number => Number(time?.seconds ?? 0);
 
-/** Certain, whatever the server takes: a live worker may be silent for longer only where it does not report. */
+/** Certain: only a live worker that does not report may be silent for longer. */
 export const isAlive = (sign: Sign | null): boolean =>
   sign !== null && sign.ago <= REPORTS_EVERY_S + LATE_S;
 
@@ -207,7 +207,7 @@ export function workerIdentity(
   return parts.join('');
 }
 
-/** Who it is, for people, and which store it has. */
+/** The worker's name for people, and the ids of its stores. */
 export function namedIn(identity: string): StoreIds & { worker: string } {
   const idAfter = (name: string): string | null =>
     new RegExp(`${name}([0-9a-f]+)(?=/|$)`).exec(identity)?.[1] ?? null;

@@ -47,7 +47,7 @@ export async function whyUnreached(
     return final(said, `write host:port, without http://, as in 127.0.0.1:7233, in ${setting}`);
   if (REFUSED_KEY.test(said))
     return final(said, 'name a key that it accepts in TEMPORAL_API_KEY, or in temporal.toml');
-  // What nobody can look at is what the client has said.
+  // If the look fails, the client's own words are shown.
   const found = await lookAtServer(dialled).catch(() => null);
   // An authority that this process knows, and the client does not: a worker knows those of its system alone.
   if (found === null && REFUSED_CERTIFICATE.test(said))

@@ -23,7 +23,7 @@ export interface HasStatus {
 
 export const isOpen = ({ status }: HasStatus): boolean => endOf(status.name) === null;
 
-/** Whether a workflow runs. One that the server does not know runs no more. */
+/** Whether a workflow runs. One that is not on the server does not. */
 export async function isRunning(
   { workflow }: Pick<Client, 'workflow'>,
   workflowId: string,

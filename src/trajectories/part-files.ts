@@ -6,7 +6,7 @@ export type Kind = keyof PartPosition['offsets'];
 
 const KINDS: readonly Kind[] = ['rollouts', 'failures', 'summaries'];
 
-/** What a part has of its rollouts, in these formats. */
+/** The kinds of lines that a part has, with these formats. */
 export const kindsOf = (formats: readonly string[]): readonly Kind[] =>
   formats.includes('arrow') ? [...KINDS, 'sequences'] : KINDS;
 
@@ -47,7 +47,7 @@ export function writing(
     get position() {
       return position;
     },
-    /** What was put, whether or not all kinds have the same rollouts. */
+    /** How far each kind was put; they may differ. */
     get reached() {
       return reached;
     },

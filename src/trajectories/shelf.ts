@@ -17,7 +17,7 @@ export async function shownUrl(name: string, { ref, store }: Shelf): Promise<str
   return /^[0-9a-f]{64}$/.test(hash) ? await store.facts.find(seriesOf(ref, hash), 0) : null;
 }
 
-/** These messages with the pictures themselves in place of their names. One that the store does not have stays one. */
+/** These messages with the pictures themselves in place of their names. A picture that the store lacks stays a name. */
 export async function unshelved<M extends { content: Content }>(
   messages: readonly M[],
   shelf: Shelf,

@@ -5,10 +5,10 @@ import { preview } from '../model/problems.js';
 
 type SomeFacts = Pick<Facts, 'find' | 'put'>;
 
-/** A store's own name, whatever its address: whoever reads the same has the same store. */
+/** A store's own name: two workers that read the same one have the same store, by whatever address. */
 const ID: MadeOnce = { series: ['_store'], digits: 12, what: "the store's id" };
 
-/** The secret of the keys that workers give to programs: one for all workers, whoever signs and whoever checks. */
+/** The secret of the keys that workers give to programs. All workers share it, because any may check a key. */
 const KEY_SECRET: MadeOnce = {
   series: ['_gateway'],
   digits: 64,
@@ -21,12 +21,12 @@ export const findStoreId = (facts: SomeFacts): Promise<string | null> => findMad
 export const storeIdOf = (facts: SomeFacts): Promise<string> => made(facts, ID);
 export const keySecretOf = (facts: SomeFacts): Promise<string> => made(facts, KEY_SECRET);
 
-/** A random name or key that a store has: a fact, so whoever asks first makes it, and a copy of the store has it, too. */
+/** A random name or key of a store. It is a fact: the first who asks makes it, and a copy of the store has it, too. */
 interface MadeOnce {
   series: Series;
   /** Hexadecimal, an even number of them. */
   digits: number;
-  /** What it is, in messages. */
+  /** For messages. */
   what: string;
   /** Messages never quote it. */
   is_secret?: true;

@@ -13,7 +13,7 @@ import { storeIdOf } from './store-id.js';
 import { storing } from './storing.js';
 import type { Claimant, Facts, Journal, TakeFolded, TrajectoryStore } from './trajectory-store.js';
 
-/** What each kind of store does in its own way. Ids are checked before it is asked, and its errors become faults. */
+/** The parts that each kind of store has of its own. Ids are checked before they are asked, and errors become faults. */
 export interface StoreParts {
   name: string;
   batches: Batches;

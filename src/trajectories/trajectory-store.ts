@@ -74,7 +74,7 @@ export interface TrajectoryStore {
     repeats: number;
   }): Promise<void>;
   readonly facts: Facts;
-  /** Its own name, which workers compare: who has the same id has the same store. Made by the first who asks. */
+  /** Its own name: workers with the same id have the same store. Made by the first who asks. */
   storeId(): Promise<string>;
 }
 
@@ -236,7 +236,7 @@ export interface WrittenRollout {
   row: string;
   summary: string;
   valid: boolean;
-  /** What the row is in rollouts.arrow. */
+  /** The row's sequences, as rollouts.arrow has them. */
   sequences: () => readonly ArrowRow[];
 }
 

@@ -85,7 +85,7 @@ async function showList(show: Show): Promise<void> {
   });
 }
 
-/** What speaks to a server takes half a second to load, and is no reason for a page to fail. */
+/** The Temporal client takes half a second to load. If it fails, the page is shown without this line. */
 async function waitingNow({ config }: ShowOptions, ids: readonly string[]): Promise<string[]> {
   const loaded = import('./waiting-now.js').then((now) => now.waitingNow(config, ids));
   const waiting = await loaded.catch(() => null);

@@ -10,10 +10,10 @@ import { isOpen, whyDelayed } from '../../temporal/workflow-status.js';
 import { waitOfDescribed } from '../../workers/wait-of.js';
 import { temporalSettings } from '../temporal-settings.js';
 
-/** Nobody waits longer for what journals cannot say. */
+/** A page waits no longer for what the server knows beyond the journals. */
 const BRIEF_MS = 2000;
 
-/** What only a server knows of a wait, of the first of these that is there. null: nothing, or no answer at once. */
+/** Why the first of these workflows that is there waits: only the server knows. null: it does not, or no quick answer. */
 export async function waitingNow(
   config: string | undefined,
   ids: readonly string[],

@@ -23,7 +23,7 @@ export interface Line {
   prompt_length: number;
   /** Whether a row's rollout was graded as under `standard`; true for other lines. */
   is_standard: boolean;
-  /** What a row's rollout was paid; null: the line is no row. */
+  /** A row's rollout and its reward; null: the line is no row. */
   recorded: { rollout_id: string; total_reward: number } | null;
 }
 
@@ -57,7 +57,7 @@ const FOREIGN = { metadata: 'all', extra_env_info: 'all' } as const;
 
 export interface Reading {
   number: number;
-  /** What the policy says where a line does not say it. */
+  /** The policy's answer for lines that have none; null: each line has one. */
   answer: string | null;
   /** Makes samples of rows of a data set; null: the lines are none. */
   columns: Columns | null;
@@ -113,7 +113,7 @@ export function parseLine(text: string, { number, answer, columns }: Reading): L
   };
 }
 
-/** What is no result of a batch. */
+/** Of lines that are not a batch's rows. */
 const ASKED = { is_standard: true, recorded: null } as const;
 
 const lastOf = (log: readonly EnvironmentMessage[]): number => Math.max(0, log.length - 1);
@@ -128,7 +128,7 @@ function promptOf(log: readonly z.infer<typeof Said>[], prompt_tokens: number): 
   return log.length;
 }
 
-/** What the environment gets stays as it came. */
+/** Columns that the environment gets stay as they came. */
 const foreignIn = (columns: Columns): ForeignMembers => ({
   ...FOREIGN,
   ...Object.fromEntries(

@@ -273,7 +273,7 @@ interface Alone extends Pick<StepContext, 'idempotency_key' | 'signal'> {
   metadata: ForeignObject;
   /** Grades as under `standard`, what the policy said behind so many messages; absent: as NeMo RL does. */
   prompt_length?: number;
-  /** The state is a rollout's last one. What `begin` returns anew is below it. */
+  /** The state is a rollout's last one: its fields replace those that `begin` returns anew. */
   has_begun?: boolean;
 }
 

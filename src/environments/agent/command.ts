@@ -83,7 +83,7 @@ export function createCommand(
   };
 }
 
-/** What is named without a folder may be installed meanwhile; what is in the life's folder is not there yet. */
+/** A command without a folder in its name may be installed later, and one in the life's folder is not there yet. */
 async function checkThere(settings: CommandSettings): Promise<void> {
   const { name, command, setup, env, path, submit_path } = settings;
   const submit = settings.submit === 'diff' ? (['git'] as const) : settings.submit;
@@ -140,7 +140,7 @@ function begin(settings: CommandSettings, { confined, task, serve, over }: Begin
     return running;
   };
   const input = writeJson({ prompt, message_log, metadata });
-  // That of a door is no secret, and a word.
+  // A door's key is the word `rollout`, no secret.
   const secret = door === null ? key : null;
   const ended = play(settings, { confined, start, input, secret, over });
   // Its waiter sees it, if there is one.
@@ -201,7 +201,7 @@ async function play(
   const tail = (excess === null ? said : `${said}\n${excess}`).slice(-MOST_TAIL);
   await over();
   const result = await submitted(settings, playing);
-  // What cannot be submitted cannot be verified: the life has failed.
+  // Without a submission nothing can be verified: the life has failed.
   const exit = (code === 0 ? result.exit : null) ?? { code, signal, tail };
   return { ...bareEnd(exit), submission: result.submission };
 }
@@ -213,13 +213,13 @@ function tailOf(running: RunningCommand, secret: string | null): string {
   return text.length > MOST_TAIL ? text.slice(secret.length).slice(-MOST_TAIL) : text;
 }
 
-/** What a patch of the folder needs to be told: `keep` before the program, `print` behind it. */
+/** The command that makes the folder's patch: `keep` before the program, `print` behind it. */
 async function patching(what: 'keep' | 'print', { python, folder, kept }: Confined): Promise<Argv> {
   // Its source, since commands do not see where it is.
   return [python, '-I', '-S', '-c', await readFile(PATCH, 'utf8'), what, folder, kept];
 }
 
-/** What the program has left, read once nothing of it lives; and how the life failed if that cannot be had. */
+/** The program's submission, read once nothing of it lives; `exit`: how the life failed if there is none. */
 async function submitted(
   { submit, submit_time }: CommandSettings,
   { confined, start, input }: Playing,

@@ -7,13 +7,13 @@ import { bareEnd, type Program, type ProgramState, type ProgramTask } from '../e
 import type { HttpCall, HttpCalls, Reply } from '../http/call.js';
 import { readReply } from '../http/call.js';
 
-/** One whole poll: an answer may come from a program that ends while it waits. */
+/** One poll. It waits so long for a program to end. */
 export const POLL_S = 30;
 /** Beyond that, for the answer to come. */
 const SLACK_MS = 15_000;
 const CALL_TIMEOUT_MS = 30_000;
 const HEALTH_TIMEOUT_MS = 5000;
-/** What answers at once although it was asked to wait is asked no more often. */
+/** The shortest time between two polls of a service that answers at once although it was asked to wait. */
 const LEAST_POLL_MS = 500;
 export const MOST_SUBMISSION = 2 ** 20;
 export const MOST_TAIL = 4000;
@@ -115,7 +115,7 @@ const pathOf = (run: string): string => `/runs/${encodeURIComponent(run)}`;
 
 const CONFLICT = 409;
 
-/** What no service can start a program with. Its refusal shows that it has runs; other servers do not know the path. */
+/** A body with which no service can start a program. Its refusal shows that it has runs; other servers lack the path. */
 const NO_TASK = 'null';
 const HAS_RUNS = [400, 409, 415, 422, 500];
 const HAS_NONE = [404, 405, 410, 501];

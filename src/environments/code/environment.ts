@@ -94,7 +94,7 @@ function compare({ message, observation }: ExecutedTurn, again: string): void {
   });
 }
 
-/** What ran before is in the log, which is the state: messages whose code took effect, so none that was killed. */
+/** The state is the log, and which of its messages' code took effect: all that ran, and was not killed. */
 
 const CodeMetadata = nullIsAbsent(
   z.looseObject({

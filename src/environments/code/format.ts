@@ -6,7 +6,7 @@ import type { CodeSettings } from './settings.js';
 
 export interface MessageCode {
   blocks: string[];
-  /** What the model wrote after the last block: an observation that begins with it begins after it. */
+  /** The model's text after the last block. An observation that begins with it is cut behind it. */
   lookahead: string;
 }
 

@@ -60,7 +60,7 @@ export function endOf(text: string, answered: Answered): ProgramEnd {
     const failure = rejected({ subject, at, problems: read });
     const end = failedBy(failure.with({ failureClass: 'agent_run_error' }));
     if (!read.every(({ where }) => where === 'reward')) return end;
-    // Only the reward is no use: somebody can still score the answer.
+    // Only the reward is unusable: the answer can still be scored.
     return { ...end, result: { attempt, run_s, text, ...UNSCORED } };
   }
   const { value, ...said } = read;

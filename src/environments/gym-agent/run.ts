@@ -152,7 +152,7 @@ function told(fault: Fault, key: string): Fault {
 const isAway = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'EnvironmentUnavailable';
 
-/** Refused, reset or late. A server that answers, whatever it says, has not moved. */
+/** Refused, reset or late. A server that answers anything has not moved. */
 export const isOfNetwork = (error: unknown): error is Fault =>
   isAway(error) && error.status === null;
 

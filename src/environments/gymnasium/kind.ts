@@ -102,7 +102,7 @@ export function createGymnasium(
       return true;
     },
 
-    /** Gym's servers have no common path for it: an answer to whoever asks shows that they are up. */
+    /** Gym's servers have no common path for it: any answer shows that they are up. */
     async health(signal) {
       try {
         await send({ method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS });

@@ -127,7 +127,7 @@ export const StepAnswer = z
   );
 export type StepAnswer = z.infer<typeof StepAnswer>;
 
-/** What the policy reads. Upstream's agent makes items of a conversation; here the log is text. */
+/** The text that the policy reads. Upstream's agent makes items of a conversation of it. */
 export function observationText({
   observation,
   info,

@@ -72,7 +72,7 @@ const DROPPED = [
   '\\dots',
 ];
 
-/** What follows the last `=`, undecorated. Every pass is linear, even for a ground truth of a megabyte. */
+/** The text behind the last `=`, undecorated. Every pass is linear, even for a ground truth of a megabyte. */
 export function normalizeFinalAnswer(answer: string): string {
   let text = answer.slice(answer.lastIndexOf('=') + 1);
   for (const [replaced, by] of REPLACED) text = text.replaceAll(replaced, () => by);

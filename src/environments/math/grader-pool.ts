@@ -120,7 +120,7 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
     const signal = AbortSignal.any([given, ending.signal]);
     const failures: string[] = [];
     while (failures.length < MAX_ATTEMPTS) {
-      // Whatever ended a process may have ended others, whose ends must be noticed before one of them is chosen.
+      // What ended one process may have ended others. Their ends must be noticed before one of them is chosen.
       if (failures.length > 0) await orAborted(sleep(SETTLING_MS), signal);
       const process = await processFor(signal);
       // An abandoned check runs on to its deadline: a new process costs more than most checks.

@@ -50,7 +50,7 @@ export function startGraderProcess(
   { program, args, env }: GraderCommand,
   { deadline_ms, start_timeout_ms }: GraderLimits,
 ) {
-  // One that cannot be started may lack its streams, too.
+  // A process that cannot be started may lack its streams.
   const child: ChildProcess = spawn(program, args, { env, stdio: 'pipe' });
   const { stderr, tail } = createOutput();
   child.stderr?.on('data', stderr);

@@ -46,7 +46,7 @@ const partProblem = (ground_truth: string, marked: string): string =>
 /** Text that is known to be no part of an answer. GSM8K's solutions end with `#### 42`. */
 const MARKS = ['####', '<answer>', 'Answer:', 'answer:', 'answer is'];
 
-/** What a text marks as its answer, if that is a part of it: policies write this part alone. */
+/** The part of a ground truth that it marks as the answer, which alone policies write; null: it marks none. */
 export function markedAnswer(text: string): string | null {
   let answer = text;
   for (const mark of MARKS) {
@@ -114,7 +114,7 @@ export async function refuseUnanswerable(
     ...of
   }: { ground_truth: string; is_right: boolean; subject: string; signal: AbortSignal },
 ): Promise<void> {
-  // Whoever got the reward has shown that it can be got.
+  // A reward that was paid shows that it can be got.
   const what =
     check.problemOf(ground_truth) ??
     (of.is_right ? null : await check.ask?.(ground_truth, of.signal)) ??

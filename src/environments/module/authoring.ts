@@ -21,7 +21,7 @@ export type {
   Turn,
 } from '../environment.js';
 
-/** What it opens by this, graders and indexes, is its process's own. */
+/** Graders and indexes that it opens belong to its process. */
 export type EnvironmentContext = Omit<InsideContext, 'answers' | 'environments'>;
 
 export interface TurnAnswer extends Omit<Answer, 'observation'> {

@@ -18,7 +18,7 @@ const report = (message: string): void => {
   tell({ kind: 'report', message });
 };
 
-/** What it may ask for is its own, and loaded when it asks. */
+/** The grader of this process, loaded at the first question. */
 async function openGrader() {
   const { createGraderPool, installedGrader } = await import('../math/grader-pool.js');
   return createGraderPool(installedGrader({ env: process.env, say: report }));

@@ -51,7 +51,7 @@ export function startModule(
   const child = spawn(process.execPath, [...process.execArgv, program], {
     env: { ...process.env, [START_VARIABLE]: JSON.stringify(given) },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-    // What it starts ends with it.
+    // Processes that it starts end with it.
     detached: true,
   });
   let [is_ready, is_held] = [false, false];
@@ -88,20 +88,20 @@ export function startModule(
       reject(new Error(`${subjectOf(start)} ${how}`));
     });
   });
-  // Those that call it see it.
+  // Its callers see the error.
   ready.catch(() => undefined);
   return {
     ready,
     ended,
     end: () => {
-      // Whoever waits for its end has nothing else to wait for.
+      // Otherwise nothing would keep a worker that waits for this end.
       child.ref();
       killGroup(child);
     },
   };
 }
 
-/** Whatever it prints is printed here. */
+/** Prints what it prints. */
 function readNews(child: ChildProcess, take: (news: News) => void): void {
   child.stdout?.on('data', (data: Buffer) => process.stdout.write(data));
   child.stderr?.on('data', (data: Buffer) => process.stderr.write(data));

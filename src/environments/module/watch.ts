@@ -38,7 +38,7 @@ export function watchProcess({ worker, timeout_ms, patience_ms }: ModuleStart) {
     loaded: (has_sessions: boolean): void => {
       deadlines.clear();
       note();
-      // What its variables hold is in this process alone.
+      // Its sessions are variables of this process alone.
       if (has_sessions) thread.postMessage('stay');
     },
     isLeft: (): boolean => Atomics.load(shared, LEFT) === 1n,

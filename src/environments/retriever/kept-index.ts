@@ -89,7 +89,7 @@ async function build(own: string, { settings, tokenize, files }: Building): Prom
   }
 }
 
-/** What processes that were killed while they built have left. */
+/** Removes indexes whose builders were killed. */
 async function removeAbandoned(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((one) => one.includes(BUILDING))) {

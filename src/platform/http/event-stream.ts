@@ -34,7 +34,7 @@ const MOST_BEHIND_DONE = 64 * 1024;
 export interface EventReading extends StreamBounds {
   /** Takes the data of an event, the values of its `data` lines. It may throw, which ends the reading. */
   take: (data: string) => void;
-  /** Nobody reads them: they count towards no limit. */
+  /** Passages to leave out: they count towards no limit. */
   without?: readonly Passage[];
 }
 

@@ -31,7 +31,7 @@ export class HttpFailure extends Error {
   }
 }
 
-/** What a connection threw, with its code: the error of a name with several addresses has no text of its own. */
+/** The error of a connection, with its code, since that of a name with several addresses has no text. */
 export function brokenBy(error: unknown): HttpFailure {
   if (error instanceof HttpFailure) return error;
   const text = describeError(error);

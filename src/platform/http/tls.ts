@@ -25,7 +25,7 @@ const REMEDIES: ReadonlyMap<string | null, string> = new Map([
 /** Some releases of Node.js add a remedy of their own, for another kind of certificate. */
 const HINT = /; if the root CA is installed locally[^(]*(?= \(|$)/;
 
-/** What a server does with a request that is not TLS: it closes the connection, or its alert is no HTTP. */
+/** Errors of plain HTTP to a server that speaks TLS: it closes the connection, or its alert is no HTTP. */
 const CLOSED: ReadonlySet<string | null> = new Set([
   'UND_ERR_SOCKET',
   'ECONNRESET',

@@ -3,5 +3,5 @@ import type * as Undici from 'undici';
 
 const require = createRequire(import.meta.url);
 
-/** Loaded by whoever first speaks HTTP: settings, which every command reads, name clients and need none. */
+/** Loaded at the first request: commands that only read settings never need it. */
 export const undici = (): typeof Undici => require('undici') as typeof Undici;

@@ -1,6 +1,6 @@
 import { Scan } from './scan.js';
 
-/** What becomes of the parts of a JSON text. */
+/** What to make of each part of a JSON text. */
 export interface Making<T> {
   string: (text: string) => T;
   /** As it is written. */
@@ -17,7 +17,7 @@ const WORDS: ReadonlyMap<string, boolean | null> = new Map([
   ['null', null],
 ]);
 
-/** What is made of a text, from the inside out. Throws a SyntaxError that names the place. Pure: workflows may use it. */
+/** Makes a value of a text, from the inside out. Throws a SyntaxError that names the place. Pure: workflows may use it. */
 export function foldJson<T>(text: string, making: Making<T>): T {
   JSON.parse(text);
   const scan = new Scan(text);

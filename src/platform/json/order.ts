@@ -7,7 +7,7 @@ const ORDER = Symbol('order of names');
 
 type Ordered = Readonly<Record<string, unknown>> & { readonly [ORDER]?: readonly string[] };
 
-/** The object, with its names in this order for whoever asks `entriesOf`. */
+/** The object, whose entries `entriesOf` returns in this order. */
 export function inOrder<T extends object>(object: T, names: Iterable<string>): T {
   const order = [...names];
   const own = Object.keys(object);

@@ -16,7 +16,7 @@ export interface ProcessIdentity {
 export async function isAlive({ pid, command, started }: ProcessIdentity): Promise<boolean> {
   if (command === '') return false;
   const there = await identify(pid);
-  // One that has ended, and that its parent has not noticed yet, still has a start time.
+  // A process that has ended still has a start time until its parent notices.
   if (there.command === '') return false;
   // A process may give itself another title, as trainers do. Its start stays.
   return started === null || there.started === null

@@ -21,7 +21,7 @@ export function leaveOnInterrupt(): void {
   for (const name of IS_FIRST ? SIGNALS : (['SIGINT'] as const)) process.on(name, leave);
 }
 
-/** For whatever runs code of others, which may keep this process busy: the kernel then ends it, at once, where it can. */
+/** For commands that run code of others, which may keep this process busy: the kernel then ends it at once. */
 export function dieOfInterrupt(): void {
   if (!IS_FIRST) process.off('SIGINT', leave);
 }
@@ -32,7 +32,7 @@ function leave(name: NodeJS.Signals): void {
     // Not `console`: it may be slower than the exit.
     writeSync(2, 'interrupted\n');
   } catch {
-    // Nobody reads.
+    // Standard error is closed.
   }
   process.exit(128 + constants.signals[name]);
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 let known: number | null = null;
 
-/** Those of a worker that plays nothing: Node, the SDK, threads, graders, a database's connections. */
+/** Open files of an idle worker: Node, the SDK, threads, graders, a database's connections. */
 export const PROCESS_FILES = 112;
 
 /** Infinity where the system does not say. Node.js raises the soft limit to the hard one when it starts. */

@@ -21,7 +21,7 @@ export interface Bucket {
   list(prefix: string): Promise<string[]>;
   /** All objects whose keys begin so. */
   look(prefix: string): Promise<SeenObject[]>;
-  /** Those below a folder of it. */
+  /** The same bucket below a folder. */
   below(folder: string): Bucket;
   close: () => void;
 }
@@ -108,7 +108,7 @@ function objectsBelow(prefix: string, asking: Asking): Bucket {
   const { bucket: Bucket, ask } = asking;
   const keyOf = (key: string): string => (prefix === '' ? key : `${prefix}/${key}`);
   const at = (key: string) => ({ Bucket, Key: keyOf(key) });
-  /** What it answers says that it is stored; null: it does not. */
+  /** true: the answer proves that it is stored; null: it does not. */
   const put = (key: string, { body, ...more }: PutBody): Promise<true | null> =>
     ask(async ({ sdk, client, options }) => {
       const command = new sdk.PutObjectCommand({ ...at(key), Body: body, ...more });

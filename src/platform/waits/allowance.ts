@@ -31,7 +31,7 @@ export function createAllowance(limit: number) {
       },
     };
   };
-  /** Somebody waits for its bytes. */
+  /** Whether a request waits for bytes. */
   const isAwaited = (): boolean => line.length() > 0;
   return { share, isAwaited };
 }

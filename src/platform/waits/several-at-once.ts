@@ -5,7 +5,7 @@ const AT_ONCE = 8;
 /** How long the work goes on without a turn of the event loop: others wait for theirs. */
 const SLICE_MS = 5;
 
-/** What becomes of each, in their order; several are worked on at once. Whoever stops reading stops the work. */
+/** The results, in the order of the items; several are worked on at once. A reader that stops stops the work. */
 export async function* severalAtOnce<T, R>(
   items: Iterable<T>,
   work: (item: T) => Promise<R>,
@@ -18,7 +18,7 @@ export async function* severalAtOnce<T, R>(
       const next = left.next();
       if (next.done === true) break;
       const result = work(next.value);
-      // Whoever waits for it is told, and there may be nobody any more.
+      // Its reader gets the error, if there still is one.
       result.catch(() => undefined);
       running.push(result);
     }

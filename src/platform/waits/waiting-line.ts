@@ -1,6 +1,6 @@
 import { onAbort } from './abort.js';
 
-/** Who goes first. It may depend on who holds places, so it is decided for each place. */
+/** Which wish goes first. It may depend on who has places, so it is decided for each place. */
 export interface Order<Wish> {
   /** Among wishes of one kind the first that came goes first, so that ten thousand of them are not all looked at. */
   kind: (wish: Wish) => string;
@@ -41,7 +41,7 @@ export function createWaitingLine<Wish, Place>(
     serve,
     /** How many wait. */
     length: waiting.length,
-    /** Rejects with the signal's reason. Who gives its place back calls `serve`. */
+    /** Rejects with the signal's reason. Call `serve` after a place was given back. */
     join: (wish: Wish, signal: AbortSignal) =>
       new Promise<Place>((resolve, reject) => {
         signal.throwIfAborted();

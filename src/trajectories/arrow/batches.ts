@@ -47,7 +47,7 @@ const SCHEMA = {
   metadata: null,
 };
 
-/** What ends a stream: a reader that does not find it has a part of the file. */
+/** The end of a stream. A reader that does not find it has only a part of the file. */
 export const END = Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
 
 export const HEAD = streamOf(SCHEMA.fields.map(({ type }) => new Column([], type))).subarray(

@@ -37,7 +37,7 @@ export function createBatchFiles({ root, disk }: { root: string; disk: Disk }): 
     listBatches: async () => {
       const batches: StoredBatch[] = [];
       for (const name of (await ifThere(() => readdir(root))) ?? []) {
-        // What else is there is none of the store's: a file, a folder that only others may read.
+        // Other entries are not the store's: a file, a folder that this user may not read.
         const file = await stat(path.join(root, name, 'batch.json')).catch(() => null);
         if (file !== null) batches.push({ batch_id: idOf(name), created_ms: file.mtimeMs });
       }

@@ -65,7 +65,7 @@ export function createJournalFiles({
       });
     },
     size: (ref) => journalSize(journalOf(root, ref)),
-    /** One after the other: a stream is in no hurry. */
+    /** One after the other: a stream that forgets old steps is in no hurry. */
     remove: async (refs) => {
       for (const ref of refs) await rm(journalOf(root, ref), { force: true });
     },

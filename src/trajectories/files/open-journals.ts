@@ -28,7 +28,7 @@ interface OpenFile {
   synced: number;
   /** Syncs in progress: a descriptor in use is not closed. */
   syncing: number;
-  /** What failed while nobody asked: the next use throws it. */
+  /** An error that no caller waited for: the next use throws it. */
   failed: Error | null;
 }
 
@@ -79,7 +79,7 @@ export function createOpenJournals(options: Options) {
 }
 
 function createDescriptors({ most, syncFile = syncData }: Options) {
-  /** Those with a descriptor, the longest unused first. */
+  /** Journals with a descriptor, the longest unused first. */
   const used = new Set<OpenFile>();
 
   const shut = (opened: OpenFile): void => {

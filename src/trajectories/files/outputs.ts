@@ -105,7 +105,7 @@ async function putGroups(
   if (!formats.includes('arrow')) return { file };
   const standing = await readJsonFile(made);
   if (standing !== null) return { file, sequences, ...Made.parse(standing) };
-  // Whoever makes it makes it of the same lines.
+  // Every attempt makes it of the same lines.
   let completed = 0;
   await disk.replaceFile(sequences, async (handle) => {
     completed = await writeSequences(handle, wholeLines(file));

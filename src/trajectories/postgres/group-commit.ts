@@ -1,6 +1,6 @@
 import { isOfStatement } from './faults.js';
 
-/** What one writer appended in one commit: row n of its rollout's journal. Whoever inserts it owns it. */
+/** The lines that one writer appended in one commit: row n of its rollout's journal, which the writer owns. */
 export interface JournalRow {
   rollout: string;
   n: number;

@@ -100,7 +100,7 @@ export function createS3Outputs({ bucket, formats, object_bytes }: S3Outputs): O
       const found = await readMetrics(bucket);
       return found && withoutObjects(found);
     },
-    /** What is written from now on counts, and nothing that was written before. */
+    /** Only objects written from now on count. */
     reopen: async () => {
       await bucket.remove(METRICS);
       const before = await readEpoch(bucket);
@@ -145,7 +145,7 @@ async function readMetrics(bucket: Bucket): Promise<Written | null> {
 const withoutObjects = (result: Written): Written =>
   Object.fromEntries(Object.entries(result).filter(([name]) => name !== 'objects'));
 
-/** What stands: this result, or that of another attempt that was earlier. One from before a reopening goes. */
+/** The result that stands: this one, or that of an attempt that was earlier. One from before a reopening is removed. */
 async function putStanding(bucket: Bucket, result: Written): Promise<Written> {
   for (let tries = 0; tries < 4; tries++) {
     if (await bucket.putOnce(METRICS, `${indentedJson(writeJson(result))}\n`)) return result;

@@ -71,14 +71,14 @@ export async function openPartWriter(
       if (kept() >= object_bytes) await flush();
     },
     close: async () => {
-      // Who comes second has written the same rows.
+      // An attempt that comes second has written the same rows.
       await bucket.putOnce(`${folder}/${PART}`, JSON.stringify(await flush()));
     },
     abandon: () => Promise.resolve(),
   };
 }
 
-/** What the predecessor's record names; null: it has none, or wrote other kinds, so this attempt starts over. */
+/** Objects that the predecessor's record names; null: it has none, or wrote other kinds, so this attempt starts over. */
 async function takenOver(
   resume: PartPosition,
   { kinds, bucket, record }: { kinds: readonly Kind[]; bucket: Bucket; record: string },

@@ -120,7 +120,7 @@ function onItsLine(text: string): Read {
     if (read !== null) return read;
   }
   const before = ends.map((line) => lineLetter(line, BEFORE_TEXT)).find((read) => read !== null);
-  // Another one is a list of the choices.
+  // Lines with other letters are a list of the choices.
   const isList = lines.some(
     (line) => !isSame(lineLetter(line, BEFORE_TEXT) ?? before, before) || LISTED.test(line.line),
   );

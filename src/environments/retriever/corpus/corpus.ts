@@ -6,7 +6,7 @@ import { preview } from '../../../model/problems.js';
 import { whyNoJson } from '../../../platform/json/fault-place.js';
 import { linesOf } from '../../../platform/lines.js';
 
-/** Those of binary formats bring packages, which are loaded for whoever has such a corpus. */
+/** Readers of binary formats need packages, which are loaded only for such a corpus. */
 const READERS = {
   jsonl: () => Promise.resolve(jsonlTexts),
   arrow: async () => (await import('./arrow.js')).arrowTexts,

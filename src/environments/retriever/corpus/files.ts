@@ -83,7 +83,7 @@ async function filesBySplit({ corpus, split }: Wanted): Promise<CorpusFiles> {
   return { format: FORMATS[extension], files: own.map((file) => path.join(corpus, file)) };
 }
 
-/** A cache of the Hub has the shards that somebody has asked for. */
+/** A cache of the Hub may have some shards alone. */
 function refuseLackingShards(files: readonly string[], split: string): void {
   const counts = new Set(
     files.map((file) => Number(/-\d{5}-of-(\d{5})/.exec(path.basename(file))?.[1] ?? 0)),
