@@ -152,7 +152,7 @@ describe('examples that need a stack', { skip }, () => {
     assert.match(said, /step-17\/12/);
     assert.match(
       await shell(await exampleIn('docs/batches.md', "--query 'RolloutOutcome")),
-      /rolloutBatch/,
+      /Completed +step-17\/\d+-\d +rollout /,
     );
   });
 
@@ -177,11 +177,10 @@ describe('examples that need a stack', { skip }, () => {
   });
 
   test('environments in Python: a function is served from a script', async () => {
-    const block = await exampleIn(
-      'docs/python-environments.md',
-      'local(environments={"sums": reward})',
-    );
-    assert.match(await python(block), /joined the stack of .*, serving sums/);
+    const game = await exampleIn('docs/python-environments.md', 'def guess(reply, state)');
+    const block = await exampleIn('docs/python-environments.md', 'environments={"guess": guess}');
+    const said = await python(`${game}\n${block}`);
+    assert.match(said, /^\[0(?:, 0)*\]\n[^]*joined the stack of .*, serving guess/);
   });
 
   test('streams: an evaluation has the numbers of one version', async () => {

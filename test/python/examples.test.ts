@@ -65,7 +65,7 @@ const play = (given: {
 
 describe('the examples of Python’s environments', { skip: withoutPython }, () => {
   test('reward an answer', async () => {
-    const texts = [await exampleIn('docs/python-environments.md', 'def reward(reply, sample)')];
+    const texts = [await exampleIn('docs/python-environments.md', 'def reward(reply, info)')];
     const state = { answer: '5' };
     const one = (reply: string) => play({ texts, name: 'reward', replies: [reply], state }).turns;
     assert.deepEqual([one('it is 5'), one('it is 6')], [[[1, true, '']], [[0, true, '']]]);
