@@ -123,7 +123,7 @@ export async function stopCommand(args: string[]): Promise<number> {
   const { batchId, config } = meantIn(args);
   return await withClient(config, async (client) => {
     const waits = await client.stop(batchId);
-    const what = waits === null ? `batch ${batchId} stops` : `stop was sent, but ${waits}`;
+    const what = waits === null ? `${batchId} stops` : `stop was sent, but ${waits}`;
     console.log(plain(`${what}; its results so far are kept`));
     return 0;
   });

@@ -6,6 +6,7 @@ import { whatRuns } from '../../dev/running-stack.js';
 import { stackFolder } from '../../dev/up.js';
 import { describeError } from '../platform/errors.js';
 import { isMissing } from '../platform/files.js';
+import { nearPath } from '../platform/near-path.js';
 import { plainJson, plainLine } from '../platform/plain.js';
 import { dieOfInterrupt } from '../platform/process/interrupts.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
@@ -44,7 +45,16 @@ export function summaryOf(found: readonly Pick<Finding, 'state' | 'waits'>[]): s
   return broken === 0 ? ['nothing is broken', ...counts].join(', ') : counts.join(', ');
 }
 
-async function check(file: string | undefined): Promise<Finding[]> {
+/** The settings of the stack that runs here, which has engines and ports of its own; undefined: none runs. */
+async function stackHere(): Promise<string | undefined> {
+  const folder = stackFolder(DEFAULT_FILE);
+  const stack = (await stackClaimant(folder)) && (await whatRuns(folder));
+  return stack?.settings;
+}
+
+async function check(given: string | undefined): Promise<Finding[]> {
+  const own = given === undefined ? await stackHere() : undefined;
+  const file = given ?? own;
   let config: Config;
   try {
     config = await loadConfig(file ?? DEFAULT_FILE);
@@ -56,9 +66,10 @@ async function check(file: string | undefined): Promise<Finding[]> {
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
   dieOfInterrupt();
-  const folder = stackFolder(file ?? DEFAULT_FILE);
-  const stack = (await stackClaimant(folder)) && (await whatRuns(folder));
-  return await checkDeployment(config, { env: process.env, file, stack: stack?.settings ?? null });
+  const found = await checkDeployment(config, { env: process.env, file });
+  if (own === undefined) return found;
+  const what = `${nearPath(own)}, of the stack that runs here`;
+  return [{ part: 'settings', state: 'ok', what }, ...found];
 }
 
 /** An error has its fields in lines of their own. */

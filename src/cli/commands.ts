@@ -47,8 +47,10 @@ The exit code is 0 if the batch has a result, 1 if it failed, 130 after Ctrl-C.`
   },
   stop: {
     usage: `temporal-rollout stop BATCH [--config FILE]
+temporal-rollout stop BATCH/ROW-REPEAT [--config FILE]
 
-Ends a running batch and keeps its results so far: its rollouts end as stopped, and its files are written.`,
+Ends a running batch and keeps its results so far: its rollouts end as stopped, and its files are written. Or ends one of
+its rollouts, as stopped; the batch goes on.`,
     load: async () => (await import('./batch.js')).stopCommand,
   },
   result: {
@@ -249,10 +251,10 @@ generation service. The exit code is 1 if any line failed. A line is one of
   check: {
     usage: `temporal-rollout check [--json] [--config FILE]
 
-Checks every part that FILE (default ./temporal.yaml) names: the Temporal server and its workers, the store (with a small
-file that it removes again), each engine (model, token ids, logprobs, control of its weights), each environment. It
-prints a line for each, with a remedy for each problem; --json prints lines of JSON. The exit code is 1 if something is
-broken.`,
+Checks every part that FILE names: the Temporal server and its workers, the store (with a small file that it removes
+again), each engine (model, token ids, logprobs, control of its weights), each environment. Without FILE, it checks the
+stack that runs in this folder (npm start), else ./temporal.yaml. It prints a line for each, with a remedy for each
+problem; --json prints lines of JSON. The exit code is 1 if something is broken.`,
     load: async () => (await import('./check.js')).checkCommand,
   },
   'check-template': {

@@ -103,11 +103,11 @@ function batchClient(server: Server, looks: Server) {
     /** The type of the workflow that has this id; null: Temporal has none, or no longer. */
     typeOf: async (id: string): Promise<string | null> =>
       (await describedAs(id, { server: looks, ms: BRIEF_MS }))?.type ?? null,
-    /** Ends it and keeps its results so far. Returns why it does not end yet; null: it ends. Rejects if none runs. */
+    /** Ends a batch, or one rollout, and keeps its results. Returns why it does not end yet; null: it ends. */
     stop: (batchId: string): Promise<string | null> =>
       stopped(server, handleOf(batchId)).catch((error: unknown) => {
         if (!(error instanceof WorkflowNotFoundError)) throw error;
-        throw new Error(`no batch ${batchId} runs on this server`);
+        throw new Error(`${batchId} does not run on this server`);
       }),
     /** Cancels a running batch with its rollouts; resolves when it has ended. */
     cancel: async (batchId: string): Promise<void> => {

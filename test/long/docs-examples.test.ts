@@ -146,7 +146,7 @@ describe('examples that need a stack', { skip }, () => {
 
   test('batches: a batch is watched, stopped, listed and shown', async () => {
     // `stop` says that step-17 has ended.
-    const block = await exampleIn('docs/batches.md', 'temporal-rollout stop step-17');
+    const block = await exampleIn('docs/batches.md', 'temporal-rollout stop step-17  ');
     assert.match(await run('sh', ['-c', block]), /64 of 64 rollouts completed/);
     const said = await shell(await exampleIn('docs/batches.md', 'temporal-rollout list --running'));
     assert.match(said, /step-17\/12/);

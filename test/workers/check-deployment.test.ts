@@ -17,18 +17,14 @@ const NOBODY = 'http://127.0.0.1:9';
 /** What is found of a deployment without a Temporal server, by the beginning of its part's name. */
 async function found(
   t: TestContext,
-  {
-    env = {},
-    stack = null,
-    ...config
-  }: { env?: NodeJS.ProcessEnv; stack?: string | null } & Record<string, unknown>,
+  { env = {}, ...config }: { env?: NodeJS.ProcessEnv } & Record<string, unknown>,
 ): Promise<(part: string) => Finding[]> {
   const folder = await temporaryFolder(t);
   const file = path.join(folder, 'temporal.yaml');
   const temporal = { address: '127.0.0.1:9' };
   const rest = { generation: {}, environments: { puzzle: { kind: 'sliding_puzzle' } }, ...config };
   await writeFile(file, JSON.stringify({ temporal, ...rest }));
-  const findings = await checkDeployment(await loadConfig(file), { env, file, stack });
+  const findings = await checkDeployment(await loadConfig(file), { env, file });
   return (part) => findings.filter((one) => one.part.startsWith(part));
 }
 
@@ -66,11 +62,8 @@ describe('a check of a deployment', { concurrency: 8 }, () => {
     assert.match(said.what, /404/);
   });
 
-  test('misses no engine where the stack that runs with the file has one', async (t) => {
+  test('misses an engine where none is named', async (t) => {
     assert.deepEqual(states((await found(t, {}))('generation')), ['broken: no service is named']);
-    const [said] = (await found(t, { stack: '.rollouts/temporal.yaml' }))('generation');
-    assert.equal(said?.state, 'ok');
-    assert.match(said.what, /plays with its own, of .rollouts.temporal.yaml$/);
   });
 
   test('does not wait for a database that does not answer: it cannot be written', async (t) => {

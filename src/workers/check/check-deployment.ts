@@ -16,16 +16,16 @@ import { ANSWERS_WITHIN_MS, broken, findingsOf, limited } from './finding.js';
 
 /**
  * Asks every part of temporal.yaml once, and leaves each as it was. Never rejects because of a part. `file`: the user's
- * `--config`, for remedies. `stack`: the settings of the stack that runs with this file; null: none does.
+ * `--config`, for remedies.
  */
 export async function checkDeployment(
   config: Config,
-  { env, file, stack }: { env: NodeJS.ProcessEnv; file: string | undefined; stack: string | null },
+  { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
 ): Promise<Finding[]> {
   const found = await Promise.all([
     checkTemporal(config, { file, store: askForIds(config, env) }),
     checkStore(config, { env, file }),
-    checkEngines(config, { env, stack }),
+    checkEngines(config, { env }),
     checkEnvironments(config, env),
   ]);
   return [...found.flat(), ...checkGateway(config), ...checkOpenFiles(config)];
@@ -48,11 +48,7 @@ function checkOpenFiles(config: Config): Finding[] {
 /** Each replica by itself, because an unavailable one does not affect the others. */
 export async function checkEngines(
   config: Config,
-  {
-    env,
-    stack = null,
-    within_ms = ANSWERS_WITHIN_MS,
-  }: { env: NodeJS.ProcessEnv; stack?: string | null; within_ms?: number },
+  { env, within_ms = ANSWERS_WITHIN_MS }: { env: NodeJS.ProcessEnv; within_ms?: number },
 ): Promise<Finding[]> {
   const replies = createAllowance(memoryOf(config).reply_bytes);
   const found = Object.entries(config.generation).map(async ([name, settings]) => {
@@ -74,16 +70,12 @@ export async function checkEngines(
       return findingsOf(`generation.${name}`, [broken(describeError(error), remedy)]);
     }
   });
-  return [...noEngines(config, stack), ...(await Promise.all(found)).flat()];
+  return [...noEngines(config), ...(await Promise.all(found)).flat()];
 }
 
-function noEngines({ generation, environments }: Config, stack: string | null): Finding[] {
+function noEngines({ generation, environments }: Config): Finding[] {
   const areAgents = Object.values(environments).every(({ kind }) => kind === 'gym_agent');
   if (Object.keys(generation).length > 0 || areAgents) return [];
-  if (stack !== null) {
-    const what = `none is named here: the stack that runs with this file plays with its own, of ${stack}`;
-    return [{ part: 'generation', state: 'ok', what, remedy: `check --config ${stack} asks it` }];
-  }
   const remedy = `add one to temporal.yaml: generation: ${GENERATION_EXAMPLE}`;
   return findingsOf('generation', [broken('no service is named', remedy)]);
 }
