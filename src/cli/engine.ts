@@ -30,9 +30,9 @@ export async function engineCommand([name = '', ...all]: string[]): Promise<numb
       'expected a command after -- for attend, and for no other verb: -- vllm serve …',
     );
   const join = { url, control_url: values['control-url'], instance: values.instance };
-  return await withPolicy(values, async (policy) => {
+  return await withPolicy(values, async (policy, base_urls) => {
     if (verb === 'attend') return await attend(command, { policy, joins: join, drain_limit });
-    if (verb === 'list') await showStatus(policy, service);
+    if (verb === 'list') await showStatus(policy, { service, base_urls });
     else {
       const input = { join, drain: { url, drain_limit, force }, leave: { url, force } }[verb];
       printJson(await policy.update(verb, input));

@@ -123,8 +123,8 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   const { 'take-over': take_over, ...values } = optionsIn(args, OPTIONS);
   const given = verb === 'status' ? {} : await givenTo(verb, values);
   const input: object = { ...given, ...(take_over === true && { take_over }) };
-  return await withPolicy(values, async (policy) => {
-    if (verb === 'status') await showStatus(policy, values.service);
+  return await withPolicy(values, async (policy, base_urls) => {
+    if (verb === 'status') await showStatus(policy, { ...values, base_urls });
     else if (verb === 'alive') await policy.alive(signIn(input));
     else if (verb === 'publish') printJson(await publish(policy, input));
     else printJson(await policy.update(verb, input));
@@ -160,17 +160,19 @@ function signIn({ ticket, done }: { ticket?: string; done?: number }) {
   throw new UsageError('policy alive: expected --ticket and --done');
 }
 
-/** The policy of a service, which has to be one of temporal.yaml where there is one. */
+/** The policy of a service, which has to be one of temporal.yaml where there is one, and its engines there. */
 export async function withPolicy(
   { service, config }: { service: string; config?: string },
-  use: (policy: PolicyClient) => Promise<number>,
+  use: (policy: PolicyClient, base_urls: readonly string[]) => Promise<number>,
 ): Promise<number> {
   const { server, taskQueue: task_queue, services: among } = await temporalSettings(config);
-  if (Object.keys(among).length > 0)
-    settingsNamed(service, { among, what: 'service', file: config ?? DEFAULT_FILE });
+  const base_urls =
+    Object.keys(among).length > 0
+      ? settingsNamed(service, { among, what: 'service', file: config ?? DEFAULT_FILE }).base_urls
+      : [];
   const policy = await connectPolicy(server, { service, task_queue });
   try {
-    return await use(policy);
+    return await use(policy, base_urls);
   } finally {
     await policy.close();
   }
@@ -178,13 +180,16 @@ export async function withPolicy(
 
 const ALIVE = 'state is that of the weights; temporal-rollout check says whether an engine answers';
 
-export async function showStatus(policy: PolicyClient, service: string): Promise<void> {
+export async function showStatus(
+  policy: PolicyClient,
+  { service, base_urls }: { service: string; base_urls: readonly string[] },
+): Promise<void> {
   try {
     console.log([...policyTable(await policy.status(), Date.now()), '', ALIVE].join('\n'));
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     console.log(
-      `${service}: no policy workflow runs on this server. Nothing was published, or Temporal's database was lost: then the record in the store stays in force`,
+      `${service}: no policy workflow runs on this server. Nothing was published, or Temporal's database was lost: then the record in the store stays in force. temporal.yaml names ${base_urls.join(', ') || 'no engine'}`,
     );
   }
 }
