@@ -1,4 +1,4 @@
-"""``rollouts.arrow``: valid rollouts as numpy arrays that share the file's memory (docs/training-data.md)."""
+"""``rollouts.arrow``: valid rollouts as numpy arrays that share the file's memory (docs/arrow.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Made by tools/python-sources from docs/schemas: changes of this file are lost.
-"""The columns of a row that this project writes; docs/training-data.md explains each.
+"""The columns of a row that this project writes; docs/columns.md explains each.
 
 A row also has its sample's own columns, so rows are typed as dictionaries: ``cast(RowColumns, row)`` types these.
 """

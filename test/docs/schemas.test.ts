@@ -96,7 +96,7 @@ test(
 
 /** Tables in pages of `docs`, between comments that name their schema. */
 const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [
-  { page: 'training-data.md', name: 'row', make: tableOf },
+  { page: 'columns.md', name: 'row', make: tableOf },
   { page: 'metrics.md', name: 'step-result', make: tableOf },
   { page: 'transfers.md', name: 'begin', make: settingsTable },
   { page: 'configuration.md', name: 'temporal-yaml', make: configurationOf },

@@ -1,4 +1,4 @@
-/** What docs/training-data.md says of other libraries, run as it is printed where pandas, datasets and torch are there. */
+/** What docs/arrow.md says of other libraries, run as it is printed where pandas, datasets and torch are there. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -45,8 +45,8 @@ describe('pages on other libraries', { skip: WITHOUT_TRL }, () => {
     const folder = await temporaryFolder(t);
     await writeBoth(folder, [row({ tokens: 3 }), row({ tokens: 5 }), row({ tokens: 7 })]);
     const blocks = [
-      await exampleIn('docs/training-data.md', 'pa.memory_map('),
-      await exampleIn('docs/training-data.md', 'load_dataset("json"'),
+      await exampleIn('docs/arrow.md', 'pa.memory_map('),
+      await exampleIn('docs/arrow.md', 'load_dataset("json"'),
     ];
     const env = { ...process.env, HF_HOME: folder, HF_HUB_OFFLINE: '1' };
     const ran = spawnSync(
@@ -68,7 +68,7 @@ describe('pages on other libraries', { skip: WITHOUT_TRL }, () => {
       info.map((one, at) => row({ tokens: 3 + at, info: one })),
     );
     await writeFile(path.join(batch, 'metrics.json'), METRICS);
-    const block = await exampleIn('docs/training-data.md', 'export.parquet(batch');
+    const block = await exampleIn('docs/arrow.md', 'export.parquet(batch');
     const env = { ...process.env, HF_HOME: folder, HF_HUB_OFFLINE: '1' };
     const PYTHONPATH = [PYTHON_PACKAGES, process.env['PYTHONPATH'] ?? ''].join(':');
     const ran = spawnSync(

@@ -123,7 +123,7 @@ const METRICS =
   '{"counts": {"requested": 2, "completed": 2}, "files": {"rollouts": "rollouts.jsonl", "sequences": "rollouts.arrow"}}';
 
 test(
-  'the blocks of docs/training-data.md read both forms of a stored batch alike',
+  'the blocks of docs/training-data.md and docs/arrow.md read both forms of a stored batch alike',
   { skip },
   async (t) => {
     const folder = await temporaryFolder(t);
@@ -132,7 +132,7 @@ test(
     await writeBoth(batch, [plainRow({ tokens: 3 }), plainRow({ tokens: 5 })]);
     await writeFile(path.join(batch, 'metrics.json'), METRICS);
     const lines = await exampleIn('docs/training-data.md', 'arrays.loss_mask.sum()');
-    const block = await exampleIn('docs/training-data.md', 'trajectories(batch.sequences())');
+    const block = await exampleIn('docs/arrow.md', 'trajectories(batch.sequences())');
     const after = `
 assert (arrays.input_ids == lines.input_ids).all() and (arrays.loss_mask == lines.loss_mask).all()
 assert len(lengths) == len(rows) == 2 and all(lengths)`;

@@ -22,7 +22,7 @@ TEXTS = {
     "requests": """Typed requests: batches, streams, and orders to a policy.
 
 They are dictionaries, spelled as in the JSON of the Temporal CLI. Durations are strings such as ``"30s"`` or ``"1h"``.""",
-    "rows": """The columns of a row that this project writes; docs/training-data.md explains each.
+    "rows": """The columns of a row that this project writes; docs/columns.md explains each.
 
 A row also has its sample's own columns, so rows are typed as dictionaries: ``cast(RowColumns, row)`` types these.""",
     "answers": "What batches, streams and policies answer.",

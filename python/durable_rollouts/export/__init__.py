@@ -6,7 +6,7 @@
     log = export.wandb()
     log(stream.next_step(17))
 
-docs/training-data.md says what the columns are.
+docs/columns.md says what the columns are.
 """
 
 from .columns import rows

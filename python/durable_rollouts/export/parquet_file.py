@@ -19,7 +19,7 @@ GROUP_BYTES = 32 * 2**20
 
 def parquet(source: Source, file: Union[str, "os.PathLike[str]"], *, failures: bool = False) -> int:
     """Writes a table with a row for each rollout, in bounded memory. Its columns are those of ``RowColumns`` and ``rest``,
-    always with the same types: docs/training-data.md.
+    always with the same types: docs/arrow.md.
 
     source: a batch, which is waited for, a stored one, or a step of a stream; its result; a path of ``rollouts.jsonl``; or rows
     file: where; it has all of them, or is not written

@@ -69,7 +69,7 @@ class Settings(unittest.TestCase):
         self.assertIsNone(settings_of(changed("train.filter_zero_advantages", False)).durable_rollouts.request["filter"])
 
     def test_the_settings_of_the_page_are_accepted(self):
-        page = (HERE.parents[2] / "docs" / "trainers.md").read_text()
+        page = (HERE.parents[2] / "docs" / "prime-rl.md").read_text()
         settings = settings_of(tomllib.loads(page.partition("```toml\n")[2].partition("```")[0]))
         self.assertEqual((settings.durable_rollouts.stream, settings.durable_rollouts.request["groups_per_step"], settings.max_steps), ("run-3", 8, 500))
 

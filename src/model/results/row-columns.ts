@@ -21,7 +21,7 @@ import {
 
 /**
  * The columns of a row. Their descriptions are those of docs/schemas/row.json and of the table in
- * docs/training-data.md, and Python's `RowColumns` has the same fields: `test/docs` holds that.
+ * docs/columns.md, and Python's `RowColumns` has the same fields: `test/docs` holds that.
  */
 
 /** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */

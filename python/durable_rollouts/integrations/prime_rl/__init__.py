@@ -1,4 +1,4 @@
-"""Rollouts for prime-rl's trainer (docs/trainers.md): this takes the place of its orchestrator.
+"""Rollouts for prime-rl's trainer (docs/prime-rl.md): this takes the place of its orchestrator.
 
     python -m durable_rollouts.integrations.prime_rl orchestrator.toml
 """

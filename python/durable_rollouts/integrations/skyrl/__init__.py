@@ -1,4 +1,4 @@
-"""Rollouts for SkyRL's trainer (docs/trainers.md). ``experiment`` is the entrypoint of a training:
+"""Rollouts for SkyRL's trainer (docs/skyrl.md). ``experiment`` is the entrypoint of a training:
 
     python -m skyrl.train.entrypoints.main_base trainer.override_entrypoint=durable_rollouts.integrations.skyrl.experiment \\
         durable.weights=/shared/weights environment.env_class=math trainer.placement.colocate_all=false …

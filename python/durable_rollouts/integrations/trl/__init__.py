@@ -1,4 +1,4 @@
-"""Rollouts for TRL's trainers (docs/trainers.md).
+"""Rollouts for TRL's trainers (docs/trl.md).
 
     from durable_rollouts import Client
     from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward

@@ -1,4 +1,4 @@
-"""Rollouts for TRL's ``AsyncGRPOTrainer`` (docs/trainers.md), which is one of TRL's experiments.
+"""Rollouts for TRL's ``AsyncGRPOTrainer`` (docs/trl.md), which is one of TRL's experiments.
 
     from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
 """
