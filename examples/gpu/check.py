@@ -142,7 +142,7 @@ def play(name: str, given: argparse.Namespace, folder: Path) -> int:
 
     with engine(CASES[name], model=given.model, folder=folder) as url:
         # Before the model is there: the reward's process is a copy of this one.
-        with local(engine=url, folder=folder, environments={"length": lambda reply, sample: len(reply)}) as client:
+        with local(engine=url, folder=folder, environments={"length": lambda reply, info: len(reply)}) as client:
             played = Play(name, url=url, client=client, trainer=Trainer(given.model, CASES[name], folder), given=given)
             played.all()
     print(f"{name}: {played.checked - played.failed} of {played.checked} checks have passed; logs and results are in {folder}", flush=True)

@@ -5,7 +5,7 @@ import inspect
 from .answers import CallFailed, to_json
 
 EXPECTED = (
-    "expected a function of two, reward(reply, sample), or one that names what TRL's take (prompts, completions, columns) or "
+    "expected a function of two, reward(reply, info), or one that names what TRL's take (prompts, completions, columns) or "
     "verifiers' (prompt, completion, answer, info, task, state)"
 )
 # What only TRL's trainer has.

@@ -1,4 +1,4 @@
-"""Functions as environments: `reward(reply, sample)`, with a number for what the policy said."""
+"""Functions as environments: `reward(reply, info)`, with a number for what the policy said."""
 
 import inspect
 

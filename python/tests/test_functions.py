@@ -106,7 +106,7 @@ class Functions(unittest.TestCase):
             return [1]
 
         for function, said in (
-            (lambda r: 1, r"expected a function of two, reward\(reply, sample\), .*, got <lambda>\(r\)"),
+            (lambda r: 1, r"expected a function of two, reward\(reply, info\), .*, got <lambda>\(r\)"),
             (three, r"got three\(text, truth, more\)"),
             (counts, r"got trainer_state of counts\(completions, trainer_state\), which only TRL's trainer has"),
         ):

@@ -1,7 +1,9 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { UsageError } from '../platform/command.js';
+import { describeError } from '../platform/errors.js';
 import { plainJson } from '../platform/plain.js';
 import { didYouMean } from '../platform/nearest.js';
+import { readText } from '../platform/utf8-text.js';
 
 /** What a command line gives. Each throws an error for the user that says what was expected. */
 
@@ -69,6 +71,12 @@ export function oneOf<T extends string>(
   const got = JSON.stringify(text);
   throw new UsageError(`${option}: expected one of ${among.join(', ')}, got ${got}`);
 }
+
+/** The text of the file that an option names. */
+export const textIn = (option: string, file: string): Promise<string> =>
+  readText(file).catch((error: unknown) => {
+    throw new UsageError(`${option}: ${describeError(error)}`);
+  });
 
 /** The only argument that is no option. */
 export function onlyOne(positionals: readonly string[], expected: string): string {

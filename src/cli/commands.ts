@@ -240,7 +240,7 @@ generation service. The exit code is 1 if any line failed. A line is one of
   {"message_log": [..], "metadata": {..}}
 
   --environment NAME  default: each line's task_name
-  --function MODULE:NAME  a Python function reward(reply, sample), or a class with step: in the current folder, on
+  --function MODULE:NAME  a Python function reward(reply, info), or a class with step: in the current folder, on
                       PYTHONPATH or installed; played by python3, without a temporal.yaml
   --answer TEXT       what the policy says in lines that do not end with role assistant
   --columns COLUMN=NAME,…  of rows of a data set, as of start_batch in Python: question=prompt,answer=extra_env_info.answer

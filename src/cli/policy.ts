@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isAbsolute, resolve } from 'node:path';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import { readText } from '../platform/utf8-text.js';
 import type { PolicyClient } from '../client/policy-client.js';
 import { connectPolicy } from '../client/policy-client.js';
 import { policyTable } from '../client/policy-table.js';
@@ -19,6 +18,7 @@ import {
   printJson,
   settingsNamed,
   optionsIn,
+  textIn,
 } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
@@ -150,7 +150,7 @@ function checkPath(option: string, path: string | undefined): void {
 }
 
 async function readOrder(file: string, verb: string): Promise<object> {
-  const text = await readText(file);
+  const text = await textIn('--input', file);
   checkJson(text, { file, what: `the fields of ${verb}` });
   return JSON.parse(text) as object;
 }

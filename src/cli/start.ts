@@ -10,9 +10,16 @@ import { checkJson } from '../platform/json/fault-place.js';
 import { readJson } from '../platform/json/kept.js';
 import { isRecord } from '../platform/json/object.js';
 import { plain } from '../platform/plain.js';
-import { readText } from '../platform/utf8-text.js';
 import { within } from '../platform/waits/abort.js';
-import { FLAG, TEXT, integerIn, onlyOne, optionsIn, optionsAndWordsIn } from './arguments.js';
+import {
+  FLAG,
+  TEXT,
+  integerIn,
+  onlyOne,
+  optionsIn,
+  optionsAndWordsIn,
+  textIn,
+} from './arguments.js';
 import { watched, withClient } from './batch.js';
 
 const SETTINGS = { type: 'string', multiple: true, default: [] as string[] } as const;
@@ -191,7 +198,7 @@ function stemOf(file: string): string {
 }
 
 async function readRequest(file: string): Promise<unknown> {
-  const text = await readText(file);
+  const text = await textIn('--input-file', file);
   checkJson(text, { file, what: 'a batch request' });
   return readJson(text, IN_PAYLOADS);
 }

@@ -77,7 +77,7 @@ class Folder(unittest.TestCase):
 class Reward(unittest.TestCase):
     def test_of_another_form_is_refused_by_its_environment_before_anything_starts(self):
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(machine, "_served", {}):
-            with self.assertRaisesRegex(LocalError, r"^environments: a: expected a function of two, reward\(reply, sample\), .*, got <lambda>\(r\)$"):
+            with self.assertRaisesRegex(LocalError, r"^environments: a: expected a function of two, reward\(reply, info\), .*, got <lambda>\(r\)$"):
                 local(folder=folder, environments={"a": lambda r: 1})
             self.assertEqual(machine._served, {})
 
