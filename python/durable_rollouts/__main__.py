@@ -48,7 +48,7 @@ def _version(name: str) -> Optional[str]:
 
 
 def _command() -> "tuple[Optional[str], str]":
-    """What starts a stack, or None; and what is known about ``temporal-rollout``."""
+    """The command that starts a stack, or None; and a line about ``temporal-rollout``."""
     try:
         run, prepare = find_command()
     except LocalError as error:
@@ -69,7 +69,7 @@ async def _server(address: Optional[str], namespace: Optional[str]) -> str:
         client = await asyncio.wait_for(connection.connect(address, namespace, None), LOOK_S)
     except asyncio.TimeoutError:
         return f"no answer within {LOOK_S:.0f} s"
-    except Exception as error:  # Whatever is wrong with it is what this is asked for.
+    except Exception as error:  # Any problem is the answer.
         return str(error)
     return f"{client.service_client.config.target_host}, namespace {client.namespace}"
 

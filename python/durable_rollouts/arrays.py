@@ -194,7 +194,7 @@ def _refuse(name: str, failure: Optional[str], untokenized: Optional[str], pictu
 
 
 def warn_of(rollouts: List[List[Tokens]], sequences: str) -> None:
-    """What is lost, with counts, for the caller of the caller."""
+    """Warns of what the arrays lack, with counts, at the place of the caller's caller."""
     unknown = sum(main.is_unknown for main, *_ in rollouts)
     if unknown > 0:
         warnings.warn(

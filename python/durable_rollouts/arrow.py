@@ -53,7 +53,7 @@ class Sequences:
         return [self._row(places) for places in self._rollouts()]
 
     def _of(self, rollouts: Iterable[str]) -> "Sequences":
-        """Those of some rollouts, by their ids, in the order of the file. They share its memory."""
+        """The sequences of these rollouts (ids), in the order of the file. They share its memory."""
         if self._pieces is None:
             self._pieces = _pieces_of(self._table)
         found = sorted((self._pieces[name] for name in rollouts if name in self._pieces), key=lambda one: one[0])

@@ -72,7 +72,7 @@ class _Lines:
             print(line, file=sys.stderr, flush=True)
         is_due = self._is_due(_state(progress))
         line = f"{self._title}: {_counts(progress)}"
-        # One that does not change yet is a sign of life, until the batch is done.
+        # An unchanged line is a sign of life, until the batch is done.
         if is_due and (line != self._last or progress["phase"] != "done"):
             self._print(line)
 

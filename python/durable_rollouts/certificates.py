@@ -116,7 +116,7 @@ def _context(tls: TLSConfig) -> ssl.SSLContext:
 
 @contextmanager
 def _file(text: bytes) -> Iterator[str]:
-    """Module ssl reads a client's certificate from files alone. Nobody else can read this one."""
+    """A file that only this user can read: module ssl takes a client's certificate from files alone."""
     handle, name = tempfile.mkstemp()
     try:
         with os.fdopen(handle, "wb") as file:
@@ -127,7 +127,7 @@ def _file(text: bytes) -> Iterator[str]:
 
 
 def look(target_host: str, tls: Union[bool, TLSConfig, None]) -> Optional[Found]:
-    """What of TLS keeps a connection from being made. None: nothing. Takes up to a few seconds."""
+    """Why TLS keeps a connection from being made. None: it does not. Takes up to a few seconds."""
     host, colon, port = target_host.rpartition(":")
     if not colon or not port.isdigit():
         return None
@@ -140,7 +140,7 @@ def look(target_host: str, tls: Union[bool, TLSConfig, None]) -> Optional[Found]
 
 
 def refused_certificate(said: str) -> Optional[Found]:
-    """What only the SDK has against a server's certificate: it has authorities, and rules, of its own."""
+    """Why the SDK alone refuses a server's certificate: it has authorities, and rules, of its own."""
     named = re.search(r"InvalidCertificate\(.*?\)|peer certificate", said)
     if named is None:
         return None

@@ -125,7 +125,7 @@ def _data(value: Any) -> str:
         return repr(value)
     try:
         return hashlib.sha256(pickle.dumps(value)).hexdigest()
-    except Exception:  # What cannot be written is not compared.
+    except Exception:  # A value that cannot be pickled is not compared.
         return type(value).__qualname__
 
 

@@ -22,7 +22,7 @@ Init = Callable[[int], Any]
 
 
 class Collectives:
-    """Those that this process has made, one for each group. One that has failed is not used again."""
+    """The collectives that this process has made, one for each group. A failed one is not used again."""
 
     def __init__(self) -> None:
         self._made: Dict[Tuple[str, int], Any] = {}
@@ -63,7 +63,7 @@ class Collectives:
         self._made[place] = self._bounded(work, client, timeout)
 
     def _bounded(self, work: Callable[["_Calls"], Any], client: object, timeout: float) -> Any:
-        """Runs it in a daemon thread, and makes its calls in this one: whatever fails here is raised at once."""
+        """Runs it in a daemon thread, and makes its calls in this one, where a failure is raised at once."""
         calls = _Calls()
         on_device = _device()
 
@@ -162,7 +162,7 @@ def _vllm(module: str) -> Any:
 
 
 def _device() -> Callable[[], None]:
-    """A new thread has device 0, whatever this one has."""
+    """Gives a new thread, which begins with device 0, the device of this one."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return lambda: None

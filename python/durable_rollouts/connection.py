@@ -221,7 +221,7 @@ async def ask_or_start(
         try:
             return await client.execute_update_with_start_workflow(update, raw, start_workflow_operation=start)
         except WorkflowUpdateFailedError as error:
-            # What fails by itself would fail again, and be started again and again.
+            # A workflow that failed by itself would fail again, each time that it is started.
             if _is_cut_off(error):
                 await _raise_fault_of(await start.workflow_handle())
             raise

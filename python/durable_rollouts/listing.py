@@ -48,6 +48,6 @@ async def listed(temporal: TemporalClient, workflow_type: str) -> List[Listed]:
         known = newest.get(run.id)
         if known is None or known.started < run.start_time:
             name = "" if run.status is None else run.status.name
-            # Nobody knows of a newer server's status that it is an end.
+            # An unknown status, of a newer server, counts as running.
             newest[run.id] = Listed(run.id, STATES.get(name, "running"), run.start_time, run.close_time)
     return sorted(newest.values(), key=lambda one: one.started, reverse=True)

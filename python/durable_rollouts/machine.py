@@ -95,7 +95,7 @@ class Local(Client):
                     _served.pop((self.folder, name)).close()
 
     def _at_exit(self) -> None:
-        """Does not wait: whoever ends this process may be impatient, and the stack ends by itself."""
+        """Does not wait, since the process ends and the stack ends by itself."""
         self._leave(wait=False)
 
     def _say_what_waits(self) -> None:
@@ -168,7 +168,7 @@ def _local(home: Path, given: Dict[str, Any], *, engine: Optional[str], keep: bo
         if (home, name) not in _served:
             _served[home, name] = Served(home, name)
             taken.append(name)
-    # What nobody can be using is served before the stack starts, so that its worker knows it from the beginning.
+    # An environment that nothing can be using is served before the stack starts, so its worker knows it from the beginning.
     changed = [name for name in given if _served[home, name].code not in (None, codes[name]) or name not in taken]
     for name in given:
         if name not in changed:

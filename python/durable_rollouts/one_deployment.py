@@ -75,7 +75,7 @@ class _Asking(OutboundInterceptor):
         self._seen: Dict[str, float] = {}
 
     async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:
-        # Whoever meets a conflict asks then.
+        # Without this policy, a conflict raises, and is asked about then.
         if input.id_conflict_policy is WorkflowIDConflictPolicy.USE_EXISTING:
             await self._ask(input.id, also_ended=False)
         return await super().start_workflow(input)
@@ -129,7 +129,7 @@ class _Asking(OutboundInterceptor):
             raise OtherDeployment(f"{id} is another deployment's: {other}")
 
     async def _difference_of(self, info: Any) -> Optional[str]:
-        """What tells its deployment from this one. None: nothing."""
+        """How its deployment differs from this one. None: it does not."""
         remedy = (
             "give this deployment a namespace or a service name of its own, or end that policy if its deployment is gone"
             if info.type.name == "policy"
@@ -149,7 +149,7 @@ class _Asking(OutboundInterceptor):
         )
 
     async def _stores(self) -> List[str]:
-        """Those of this deployment's workers. Empty: none runs, or the server does not say."""
+        """The ids of this deployment's stores. Empty: no worker runs, or the server does not say."""
         pollers = await pollers_of(self._client, self._task_queue) or []
         return sorted({id for poller in pollers for id in STORE.findall(poller.identity)})
 

@@ -41,7 +41,7 @@ async def check_namespace(client: TemporalClient) -> None:
 
 
 def no_worker(client: TemporalClient, task_queue: str, what: str) -> str:
-    """What waits for a worker."""
+    """The line that ``what`` waits for a worker."""
     return f"no worker polls task queue {task_queue} on {place_of(client)}: {what} waits for one"
 
 
@@ -92,7 +92,7 @@ async def described(client: TemporalClient, id: str) -> Optional[WorkflowExecuti
     """The newest run of this id. None: Temporal has none, or does not say."""
     try:
         return await describe(client.get_workflow_handle(id))
-    except Paused:  # Who starts it joins it.
+    except Paused:  # A start joins it.
         return None
     except RPCError as error:
         if is_away(error):

@@ -205,7 +205,7 @@ def groups_of(rows: Iterable[Row], sequences: Optional[SequencesFile]) -> List[G
 
 
 def result_groups(result: BatchResult, seen: Container[int] = ()) -> List[Group]:
-    """Those of a batch that has ended, without those that were seen, in input order. Raises like ``read_counted``."""
+    """The groups of a batch that has ended, without those that were seen, in input order. Raises like ``read_counted``."""
     rows = (row for row in chain(counted(result, "rollouts"), counted(result, "failures")) if row["row"] not in seen)
     file = result["files"].get("sequences")
     sequences = None if file is None else SequencesFile(file, result.get("counts", {}).get("completed"))

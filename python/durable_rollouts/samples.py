@@ -58,7 +58,7 @@ async def placed(client: TemporalClient, samples: Any, *, shape: Shape, task_que
     finally:
         stop.set()
     if put.is_new:
-        # It stays on that disk until somebody deletes it.
+        # The file stays until it is deleted, so its size is said.
         log.warning("put %s samples (%.1f MB) into %s, once: workers read them there", f"{put.samples:,}", put.size / 1e6, put.file)
     else:
         log.info("%s has these %s samples: they are not put again", put.file, f"{put.samples:,}")

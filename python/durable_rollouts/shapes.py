@@ -136,7 +136,7 @@ def _messages(prompt: Any, where: str) -> List[Any]:
 
 
 def _guess(row: Dict[str, Any], where: str, *, needs_task: bool) -> None:
-    """Raises what probably maps the row. What looks like nothing known goes to the worker, which names what it lacks."""
+    """Raises an error with the columns that probably map the row. Any other row goes to the worker, which names what it lacks."""
     prompt = next((name for name in PROMPTS if name in row), None)
     if prompt is None:
         return

@@ -72,7 +72,7 @@ class Single:
         return newest is not None and newest.status is WorkflowExecutionStatus.COMPLETED
 
     async def row_of(self, id: str) -> Optional[Row]:
-        """That of a rollout that has ended; None: it has failed."""
+        """The row of a rollout that has ended; None: it has failed."""
         rows = await asyncio.to_thread(_rows, await result_of(self._client.get_workflow_handle(id)))
         return rows[0] if len(rows) == 1 and failure_of(rows[0]) is None else None
 
@@ -90,7 +90,7 @@ class Single:
     async def _started(
         self, workflow: str, sent: Mapping[str, Any], raw: RawValue, *, id: str, defaults: Mapping[str, Any]
     ) -> Handle:
-        """What has a result is not played again, and what runs is joined. What failed, or was cut, continues."""
+        """Joins a rollout that runs, continues one that failed or was cut, and plays none again that has a result."""
         client = self._client
 
         async def start() -> Handle:

@@ -75,7 +75,7 @@ def _origin() -> Optional[Path]:
 
 
 class Stack:
-    """What runs in a folder, as ``stack.json`` there has it."""
+    """The stack that runs in a folder, from its ``stack.json``."""
 
     def __init__(self, home: Path, said: Dict[str, Any]) -> None:
         self.home = home
@@ -183,7 +183,7 @@ def _start(args: List[str], home: Path, log: "Log") -> "subprocess.Popen[bytes]"
 
 
 class Log:
-    """What the commands say, from now on."""
+    """The lines that are added to a log from now on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -83,7 +83,7 @@ class Sight:
         self._began_at = self._answered_at = time.monotonic()
 
     async def why(self) -> Optional[str]:
-        """What it waits for, or why nobody says it."""
+        """What it waits for, or why that is not known."""
         progress, trouble = await self.look()
         if progress is None:
             return trouble
@@ -100,7 +100,7 @@ class Sight:
         return (await self.look()).trouble
 
     async def look(self) -> Seen:
-        """Answers within a few seconds, whoever is away."""
+        """Answers within a few seconds, even if server or worker is away."""
         if self._asked is None:
             self._asked = _quietly(progress_of(self._client, self._id, self._type))
         await asyncio.wait({self._asked}, timeout=BRIEF_S)
@@ -166,7 +166,7 @@ def told(id: str) -> Say:
 
 
 async def _within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
-    """Raises ``TimeoutError``, whatever a cancelled call of the SDK makes of its cancellation."""
+    """Raises ``TimeoutError`` in time, even if a call of the SDK swallows its cancellation."""
     asked = _quietly(call)
     try:
         done, _ = await asyncio.wait({asked}, timeout=seconds)

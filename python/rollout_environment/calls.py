@@ -93,12 +93,12 @@ AWAY_OF = {
     "requests.Timeout",
     "urllib.URLError",
 }
-# What a server answers that may answer otherwise later.
+# Statuses of a server that may answer later.
 AWAY_STATUS = (408, 429, 502, 503, 504, 529)
 
 
 def _is_away(error):
-    """Whether it says that somebody whom the environment asks, such as a judge, does not answer now."""
+    """Whether the error says that a service of the environment, such as a judge, does not answer now."""
     response = getattr(error, "response", None)
     for one, name in ((error, "status_code"), (response, "status_code"), (error, "status"), (error, "code")):
         if isinstance(getattr(one, name, None), int):

@@ -1,4 +1,4 @@
-"""What a reward takes: the reply and the sample, or by name what those of TRL and of verifiers take."""
+"""The arguments of a reward: reply and sample, or by name those of TRL's and of verifiers' functions."""
 
 import inspect
 
@@ -8,12 +8,12 @@ EXPECTED = (
     "expected a function of two, reward(reply, info), or one that names what TRL's take (prompts, completions, columns) or "
     "verifiers' (prompt, completion, answer, info, task, state)"
 )
-# What only TRL's trainer has.
+# Arguments that only TRL's trainer has.
 OF_TRAINER = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 OF_VERIFIERS = ("prompt", "completion", "answer", "info", "task", "state")
-# Those that are columns of their data sets.
+# Arguments that are columns of their data sets.
 COLUMNS = ("answer", "info", "task")
-# What answers are mapped to by default.
+# The column of an answer, unless `columns` maps it.
 ANSWER = "ground_truth"
 
 
@@ -106,7 +106,7 @@ def _reply(log):
 
 
 def _named(function, given, *, name, state):
-    """What it takes of what is given. Raises ``TypeError`` for what it takes and the sample lacks."""
+    """The given arguments that it takes. Raises ``TypeError`` for one that it needs and the sample lacks."""
     lacking = [one for one in _required(function) if one not in given]
     if lacking:
         raise TypeError(f"{name}: expected {', '.join(lacking)} in the sample's extra_env_info, got {', '.join(map(str, state)) or 'none'}")

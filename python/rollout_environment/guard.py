@@ -71,7 +71,7 @@ def _watch(child, lifeline, parent):
             break
         if waking in ready:
             os.read(waking, 512)
-    # What it might still do about a signal to its group would be too late.
+    # It has no more time to react to the signal of its group.
     os.kill(child, signal.SIGKILL)
     while status is None:
         status = _reap(child, 0)

@@ -152,7 +152,7 @@ class Process:
         self.asked = time.monotonic()
 
     def _dumped(self):
-        """What was written since the last time."""
+        """The traceback that was written since the last time."""
         try:
             with open(self.dump_path) as dump:
                 dump.seek(self.read)

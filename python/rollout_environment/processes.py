@@ -64,7 +64,7 @@ class Isolated:
         _, self.has, self.end_takes_session, said = first.hello
         self.timeout = timeout or said["timeout"] or TIMEOUT_S
         loaded_in = time.monotonic() - began
-        # Whoever starts the server sees how long its first process loads. Nobody sees it of the others.
+        # The user sees how long the first process loads, but not how long later ones do.
         self.load_within = round(self.timeout + 2 * loaded_in)
         self.parallel = bool(said["thread_safe"])
         asked = processes or said["processes"]

@@ -35,7 +35,7 @@ class Answers:
         self.lock = threading.Lock()
 
     def of(self, name):
-        """Those to all requests of this name, with those that are still computed."""
+        """The answers to all requests of this name, also those that are still computed."""
         with self.lock:
             return [answer for (known, _), answer in self.answers.items() if known == name]
 

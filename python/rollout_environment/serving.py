@@ -19,13 +19,13 @@ def add_options(parser, *, port):
 
 
 def token_of(arguments, *, what):
-    """Says what whoever reaches the server may do, if nothing keeps others from it."""
+    """The token. Without one, warns that anybody who reaches the server may do `what`."""
     try:
         token = None if arguments.token_env is None else take_token(arguments.token_env)
     except ValueError as error:
         raise SystemExit(str(error)) from None
     if token is None and not is_loopback(arguments.host):
-        write(f"{arguments.host} is not this machine alone, and whoever reaches it may {what}: set --token-env NAME")
+        write(f"{arguments.host} is not this machine alone, and anybody who reaches it may {what}: set --token-env NAME")
     return token
 
 

@@ -43,7 +43,7 @@ class Template:
             if stream is not None:
                 stream.flush()
         with warnings.catch_warnings():
-            # Threads are not copied. What they hold stays held, for example a pool's lock.
+            # Threads are not copied, and locks that they hold stay held, such as that of a pool.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
@@ -55,18 +55,18 @@ class Template:
         theirs.close()
 
     def close(self):
-        """What it has started goes on until the server ends it."""
+        """Ends the copy. Processes forked from it go on until the server ends them."""
         self.control.close()
         try:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
-            pass  # Somebody else has waited for it.
+            pass  # Other code has reaped it.
 
 
 def _become(control, log):
     """Leaves everything of the copied process but its memory."""
-    # What was made before belongs to the original: its sockets are not closed here, its threads are not waited for.
+    # Objects made before belong to the original: sockets are not closed here, threads are not waited for.
     gc.freeze()
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -102,7 +102,7 @@ def _forget_connections(control):
         try:
             kind = stat.S_IFMT(os.fstat(number).st_mode)
         except OSError:
-            continue  # That of the list itself.
+            continue  # The descriptor of the list itself.
         if kind in (0, stat.S_IFSOCK, stat.S_IFIFO):
             os.dup2(nothing, number, inheritable=False)
     os.close(nothing)
@@ -116,7 +116,7 @@ def _forget_threads():
         for path in loaded:
             ctypes.CDLL(path).omp_set_num_threads(1)
     except (OSError, AttributeError):
-        pass  # Another system, or a library that was replaced meanwhile.
+        pass  # Not Linux, or the library was replaced meanwhile.
 
 
 def _fork_for(control, found, parent):
@@ -198,7 +198,7 @@ def _write(number, value):
     try:
         os.write(number, b"%d\n" % value)
     except OSError:
-        pass  # Nobody waits for it.
+        pass  # The reader is gone.
 
 
 class Copies:

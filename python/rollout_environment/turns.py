@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from .answers import CallFailed
 
-# What is left of a caller's time for the answer that says why its call was ended.
+# The share of a caller's time that is kept for the answer that its call was ended, and why.
 SPARE = 0.25
 MOST_SPARE_S = 5
 # So long a call waits behind others that do not answer, until its caller hears which ones.
@@ -18,7 +18,7 @@ LONG_S = 30
 
 
 class Caller:
-    """Who waits for a call, for `seconds`. A repeat with the same key joins the call, which then has more time.
+    """A client that waits for a call, for `seconds`. A repeat with the same key joins the call, which then has more time.
 
     Two deployments may use one key, and so may two plays of a batch. `deployment` and `play` tell them apart, if they are
     said.
@@ -41,7 +41,7 @@ class Caller:
         return f"{self.call} has been running for {self.runs_s():.1f} s" + ("" if where is None else f" (at {where})")
 
     def name(self, of="", instead=""):
-        """What its answer is remembered by; None without a key. `of`, `instead`: that of another call of its session."""
+        """The name under which its answer is remembered; None without a key. `of`, `instead`: of another call of its session."""
         return (self.deployment, self.play, self.key.replace(of, instead)) if self.key else None
 
     def joined_by(self, other):
@@ -126,5 +126,5 @@ class Turns:
                 return self.free.get(timeout=min(left, look, threading.TIMEOUT_MAX))
 
     def _is_in_vain(self, caller):
-        """Nobody waits for a call without a limit, so it stays."""
+        """Whether all copies run calls that hang. A caller without a limit waits all the same."""
         return math.isfinite(caller.seconds) and all(held.runs_s() >= self.long_s for held in list(self.held))

@@ -68,7 +68,7 @@ class _Wrapped:
             try:
                 live.play(replies[-1], self._action)
             except BaseException:
-                # Nobody knows what the object has played of this turn.
+                # The object may have played a part of this turn.
                 self.end(state, own["session"])
                 raise
         return live.last

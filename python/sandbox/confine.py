@@ -237,7 +237,7 @@ def seccomp(owns_other_files):
     rules.refuse_bits("close_range", 2, CLOSE_RANGE_UNSHARE)
     # It takes a disk without the time that writing takes, in one mode beyond RLIMIT_FSIZE; C libraries then write.
     rules.refuse(["fallocate"], errno.EOPNOTSUPP)
-    # What files that cannot be borrowed from answer: programs then read and write.
+    # The error of files that such calls do not support: programs then read and write.
     rules.refuse(BORROWERS, errno.EINVAL)
     # Landlock has truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
     # empty a file without it.
@@ -261,7 +261,7 @@ def seccomp(owns_other_files):
     # The parent must still see this process, and this process must still die with it. Core scheduling keeps others off.
     rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SCHED_CORE])
     rules.allow_values("fcntl", 1, FCNTLS)
-    # What a file that is no terminal answers.
+    # The error of a file that is no terminal.
     rules.allow_values("ioctl", 1, IOCTLS, errno.ENOTTY)
     # Stream pairs only (asyncio needs one): a datagram socket could be sent from to any address.
     kind = instruction(LOAD, FIRST_ARGUMENT + 8)

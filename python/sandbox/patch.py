@@ -55,7 +55,7 @@ def show(folder, kept):
         raise Unfit(f"expected changes of files up to {MOST // 2**20} MiB, larger ones changed: {names}")
     differing = [KEPT, NOW, "-r", "--no-renames"]
     names = git(kept, "diff-tree", "-z", "--name-only", *differing).split(b"\0")
-    # What is no UTF-8 would be none in the patch.
+    # A file that is no UTF-8 goes into the patch as binary.
     binary = [path for path in names if "binary" in (before["files"].get(path), now["files"].get(path))]
     os.makedirs(at(kept, b"git", b"info"), exist_ok=True)
     with open(at(kept, b"git", b"info", b"attributes"), "wb") as file:
@@ -134,7 +134,7 @@ def digest_of(file):
 
 
 def ignored(paths, kept):
-    """Those that `.gitignore` files name, as they were before the program."""
+    """The paths that `.gitignore` files name, as these were before the program."""
     if not os.path.isdir(at(kept, b"rules")):
         return set()
     # A name may begin like a pattern of git's.

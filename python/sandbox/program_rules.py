@@ -71,7 +71,7 @@ def seccomp(has_bounded_sysv):
     rules.refuse(NEVER)
     rules.refuse(UNKNOWN, errno.ENOSYS)
     rules.refuse(SWITCHED_OFF, errno.EOPNOTSUPP)
-    # What files that cannot be borrowed from answer: programs then read and write.
+    # The error of files that such calls do not support: programs then read and write.
     rules.refuse(confine.BORROWERS, errno.EINVAL)
     if not has_bounded_sysv:
         rules.refuse(SYSV_MEMORY, errno.ENOSYS)
@@ -129,7 +129,7 @@ def regain_no_rights():
 
 
 def give_up_rights():
-    """Those over the namespaces."""
+    """Drops the capabilities that it has in its namespaces."""
     head, none = struct.pack("=Ii", CAPABILITY_VERSION, 0), bytes(24)
     number = CAPSET[os.uname().machine]
     confine.checked(confine.libc.syscall(number, head, ctypes.create_string_buffer(none, 24)), "capset")

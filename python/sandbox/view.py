@@ -33,7 +33,7 @@ FILES = {
     "hosts": "127.0.0.1 localhost rollout\n::1 localhost\n",
     "hostname": "rollout\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-    # Nobody answers there: names that are not in /etc/hosts are not found.
+    # No name server: names that are not in /etc/hosts are not found.
     "resolv.conf": "",
 }
 

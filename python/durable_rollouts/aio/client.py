@@ -148,7 +148,7 @@ class Client:
         return await self._start({"like": like, **settings}, id)
 
     async def _start(self, changes: Mapping[str, Any], id: str) -> "Batch":
-        # What they do not name is another batch's, and no default.
+        # Fields that they do not name are those of the other batch, not defaults.
         await starting.start_once(self._temporal, "rolloutBatch", changes, id=id, task_queue=self._task_queue, defaults={})
         return Batch(self._temporal, id, is_own=True)
 

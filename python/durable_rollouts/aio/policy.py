@@ -13,7 +13,7 @@ from .transfer import Transfer
 
 
 def given(arguments: Mapping[str, Any]) -> Dict[str, Any]:
-    """What a call was given, as its update takes it: under the same names."""
+    """The arguments of a call as the input of its update, which has the same names."""
     return {name: value for name, value in arguments.items() if name != "self"}
 
 

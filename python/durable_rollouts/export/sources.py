@@ -15,7 +15,7 @@ Source = Union[Batch, StoredBatch, Step, BatchResult, StepResult, str, "os.PathL
 
 
 def result_of(source: Source) -> Optional[BatchResult]:
-    """What is known of all its rollouts. None: it is rows, or a file of them."""
+    """The result of a batch or step. None: the source is rows, or a file of them."""
     if isinstance(source, Batch):
         return source.wait()
     if isinstance(source, Step):

@@ -69,7 +69,7 @@ def _split(row: Row) -> Tuple[List[Row], List[Row]]:
 
 def _text_of(messages: List[Row]) -> str:
     texts = [_content_of(one) for one in messages]
-    # Who speaks is known where there is one message.
+    # A single message needs no name of its role.
     return texts[0] if len(texts) == 1 else "\n\n".join(f"{one['role']}: {text}" for one, text in zip(messages, texts))
 
 

@@ -34,7 +34,7 @@ def _value_in(record: Any, key: str) -> float:
 
 
 def records_of(content: BinaryIO) -> Iterator[bytes]:
-    """Those that are whole. The file has the format of LevelDB's logs: blocks of 32 KiB with pieces of records."""
+    """The whole records. The file has the format of LevelDB's logs: blocks of 32 KiB with pieces of records."""
     content.seek(FIRST)
     at, whole = FIRST, b""
     while True:

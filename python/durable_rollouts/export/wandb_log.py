@@ -48,7 +48,7 @@ class WandbLog:
         if self._samples > 0:
             table = [[one[name] for name in COLUMNS] for one in picked(rows_of(source), self._samples, self._seed)]
             said["rollouts"] = self._wandb.Table(columns=list(COLUMNS), data=table)
-        # What the trainer logs next, under a step of its own or none, completes the record: nothing of it is dropped.
+        # The trainer's next log, under a step of its own or none, completes the record, so nothing of it is dropped.
         if self._pending == run.step:
             run.log({}, commit=True)
         self._pending = run.step

@@ -41,7 +41,7 @@ class RowFailed(RuntimeError):
 def played(
     rows: List[Dict[str, Any]], args: List[str], *, output: Optional[Path], show: bool
 ) -> Iterator["asyncio.Future[Ended]"]:
-    """``args``: of the command, without those of its files. Whoever leaves it early interrupts the command."""
+    """``args``: of the command, without those of its files. Leaving it early interrupts the command."""
     if not rows:
         return
     playing = _Playing(rows, show=show)
@@ -138,7 +138,7 @@ def _settle(future: "asyncio.Future[Ended]", ended: Union[Ended, Exception]) -> 
         future.set_result(ended)
         return
     future.set_exception(ended)
-    # Whoever leaves early does not want to read of it.
+    # A caller that leaves early needs no warning of it.
     future.exception()
 
 

@@ -75,7 +75,7 @@ def publish(policy: Policy, version: int, weights: Union[str, Adapter], *, optio
 
 
 def answered(ask: Callable[[], T]) -> T:
-    """What a query answers, which needs a worker. Raises ``TimeoutError`` at last."""
+    """The answer of a query, which is tried until a worker gives it. Raises ``TimeoutError`` at last."""
     return in_time(ask, TimeoutError, "not answered yet")
 
 

@@ -23,7 +23,7 @@ HOLD_S = 300
 
 
 class Labels:
-    """What the record says of them. run: names the training."""
+    """The record of who brought which versions. run: names the training."""
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -50,12 +50,12 @@ class Labels:
         return None
 
     def _is_own(self, version: int) -> bool:
-        if version > self._until:  # Nobody has read of it yet.
+        if version > self._until:  # The record has not been read since.
             return False
         if version in self._found or any(one["name"] == self.run and one["found"] == version for one in self._courses):
             return True
         course = self._course_of(version)
-        # Nobody knows whose versions from before the record had trainers are.
+        # Versions from before the record named trainers may be anybody's.
         return course is None or course["name"] == self.run
 
     def _course_of(self, version: int) -> Optional[CourseRecord]:
@@ -109,7 +109,7 @@ class Own:
         return version
 
     def published(self) -> None:
-        """Whoever takes the service over later keeps it."""
+        """A training that takes the service over later keeps it."""
         self._take_over = False
 
     def end(self) -> None:

@@ -54,7 +54,7 @@ def check_unsaid(generation: Mapping[str, Any], own: Mapping[str, str], *, train
 
 
 def check_rows(rows: Iterable[Row], temperature: float) -> None:
-    """What only the rows say. Raises ``ValueError``, naming the rollout, for raw logprobs beside another temperature than 1,
+    """Checks what only the rows show. Raises ``ValueError``, naming the rollout, for raw logprobs beside another temperature than 1,
     and for an agent that asked for a structure.
     """
     for row in rows:

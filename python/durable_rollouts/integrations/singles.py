@@ -64,10 +64,10 @@ def check_logprobs(one: Trajectory) -> None:
 
 
 def mask_of(one: Trajectory) -> Any:
-    """What trains. With ``loss_multiplier`` 0: nothing."""
+    """1 for each token that trains. With ``loss_multiplier`` 0 none does."""
     return one.completion_mask.astype(np.int64) * int(one.loss_multiplier)
 
 
 def truth_of(spec: Any) -> Dict[str, Any]:
-    """What environments read of a column such as verl's ``reward_model``."""
+    """The part of a column such as verl's ``reward_model`` that environments get."""
     return {"ground_truth": spec["ground_truth"]} if isinstance(spec, Mapping) and "ground_truth" in spec else {}

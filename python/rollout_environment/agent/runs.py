@@ -18,11 +18,11 @@ from ..answers import CallFailed
 from . import child
 from .task import Task
 
-# What is kept of what a program prints.
+# Characters kept of a program's output.
 MOST_TAIL = 2000
 # A run that nobody has asked about for so long belongs to nobody.
 UNATTENDED_S = 600
-# Ended ones are kept for whoever asks again.
+# Ended runs are kept for repeated questions.
 MOST_ENDED = 4096
 _PIECE = 2**16
 # Of folders, before the number of the process that has made them.
@@ -103,7 +103,7 @@ def _remove_strays():
         except ProcessLookupError:
             shutil.rmtree(folder, ignore_errors=True)
         except (ValueError, OverflowError, PermissionError):
-            continue  # Of somebody else.
+            continue  # Another user's.
 
 
 class Runs:

@@ -8,7 +8,7 @@ from pathlib import Path
 FORMATS = {".jsonl": "jsonl", ".arrow": "arrow", ".parquet": "parquet"}
 # `train-00000-of-00041`, also behind the name of a dataset.
 SHARD = re.compile(r"(?:^|[-/])(\w[\w.]*)-\d{5}-of-\d{5}[^/]*$", re.ASCII)
-# A cache of the Hub has the shards that somebody has asked for.
+# A cache of the Hub may have some shards alone: the count names all.
 COUNT = re.compile(r"-\d{5}-of-(\d{5})", re.ASCII)
 # Names that say nothing.
 NO_SPLIT = ("data", "part")

@@ -114,7 +114,7 @@ def _hash_of(file):
 
 
 def _remove_abandoned(folder):
-    """What processes that were killed while they built have left."""
+    """Removes indexes whose builders were killed."""
     for building in folder.glob(f"*{BUILDING}-*"):
         try:
             if time.time() - building.stat().st_mtime > DAY_S:

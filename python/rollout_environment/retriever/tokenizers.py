@@ -1,4 +1,4 @@
-"""What a text's terms are: as the worker's tokenizers, term by term."""
+"""The terms of a text, the same as those of the worker's tokenizers."""
 
 import re
 import unicodedata
@@ -46,7 +46,7 @@ def wordpiece(vocabulary):
 
 
 class _Table(dict):
-    """What becomes of a character, found once for each."""
+    """The translation of each character, made once."""
 
     def __init__(self, make):
         self.make = make

@@ -94,7 +94,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
 
 
 def _request(settings: Settings, given: Dict[str, Any]) -> Dict[str, Any]:
-    """That of the stream. It may say what the other settings say, and nothing else."""
+    """The request of the stream. It may repeat the other settings, but not differ from them."""
     groups, rest = divmod(settings.batch_size, max(settings.group_size, 1))
     if groups == 0 or rest != 0:
         raise ValueError("batch_size: expected whole groups of group_size")

@@ -80,6 +80,6 @@ def main(arguments: Optional[List[str]] = None) -> None:
     """``python -m skyrl.train.entrypoints.main_base trainer.override_entrypoint=durable_rollouts.integrations.skyrl.experiment …``"""
     cfg = config_of(sys.argv[1:] if arguments is None else arguments)
     initialize_ray(cfg)
-    # Another machine of the cluster may train.
+    # The trainer may run on another machine of the cluster.
     where = {name: value for name, value in os.environ.items() if name.startswith("TEMPORAL_")}
     ray.get(entrypoint.options(runtime_env={"env_vars": where}).remote(cfg))

@@ -21,7 +21,7 @@ from .weights import Weights
 
 
 class DurableGenerator(GeneratorInterface):  # type: ignore[misc]
-    """What ``DurableExp`` gives to SkyRL's trainer."""
+    """The generator that ``DurableExp`` gives to SkyRL's trainer."""
 
     def __init__(self, client: Client, cfg: DurableTrainConfig, own: Own) -> None:
         self._client, self._cfg, self.own = client, cfg, own

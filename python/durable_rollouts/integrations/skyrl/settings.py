@@ -35,7 +35,7 @@ UNSET = {
 
 
 def settings_of(cfg: Any, phase: str) -> Dict[str, Any]:
-    """What a rollout of this phase is asked with."""
+    """The settings of the rollouts of this phase."""
     sampling = cfg.generator.sampling_params if phase == "train" else cfg.generator.eval_sampling_params
     said = {SAMPLING[name]: getattr(sampling, name) for name in SAMPLING if getattr(sampling, name) is not None}
     template = {"chat_template_kwargs": dict(cfg.generator.chat_template_kwargs)} if cfg.generator.chat_template_kwargs else {}

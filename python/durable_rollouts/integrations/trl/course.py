@@ -53,7 +53,7 @@ class Course:
             return self._syncs > 0 and step <= max(self._step, self._synced_at) + 1
 
     def version_of(self, step: int) -> Optional[int]:
-        """That of the weights that will train on it. None: it was delivered before, under its own."""
+        """The version of the weights that will train on it. None: it was delivered before, under its own version."""
         with self._lock:
             if step < self._first_new:
                 return None

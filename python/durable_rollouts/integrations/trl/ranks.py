@@ -22,7 +22,7 @@ def of_earlier_ranks(hashes: List[str], accelerator: Any) -> Counter[str]:
 
 
 def said(value: T) -> T:
-    """What rank 0 says, on each rank."""
+    """Rank 0's value, on each rank."""
     if PartialState().num_processes == 1:
         return value
     one = [value]
@@ -31,7 +31,7 @@ def said(value: T) -> T:
 
 
 def told(work: Callable[[], T]) -> T:
-    """What rank 0 makes of it, on each rank. What it raises there, the others raise as ``RuntimeError``."""
+    """Rank 0's result of it, on each rank. If rank 0 raises, the others raise ``RuntimeError``."""
     if not PartialState().is_main_process:
         found, why = said((None, None))
         if why is not None:

@@ -69,7 +69,7 @@ def _without_none(value: Any) -> Any:
 
 
 class Weights(Protocol):
-    """Those of the trainer, on their way to the engines: ``Publish``."""
+    """The trainer's weights on their way to the engines: ``Publish``."""
 
     are_served: bool
     """The engines have them."""

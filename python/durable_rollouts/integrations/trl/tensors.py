@@ -18,7 +18,7 @@ ADAPTER = ".lora_"
 
 
 def check_ranks(state: Any) -> None:
-    """Raises ``ValueError``, which names the setting. state: of the process's accelerators, whatever started it."""
+    """Raises ``ValueError``, which names the setting. state: of the process's accelerators."""
     if state.distributed_type == DistributedType.FSDP and state.fsdp_plugin.fsdp_version != 2:
         raise ValueError(f"fsdp_version: expected 2, whose parameters have the model's own names, got {state.fsdp_plugin.fsdp_version}")
     if state.distributed_type in (DistributedType.MEGATRON_LM, DistributedType.XLA):
@@ -83,7 +83,7 @@ def base_of(model: Any) -> Any:
 
 
 def whole_of(model: Any, *, merged: bool = True) -> Named:
-    """Those of a checkpoint; of a tensor with two names the first. ``merged``: with what an adapter adds to them."""
+    """The tensors of a checkpoint, by name; of two names of one tensor the first. ``merged``: the adapter is added to them."""
     base = base_of(model)
     seen: Set[int] = set()
     found: List[Tuple[str, Whole]] = []

@@ -37,7 +37,7 @@ class WeightTransfer:
         """Nothing: the policy finds its engines."""
 
     def pause(self) -> None:
-        """Nothing: the policy pauses them. What raised here would leave other ranks waiting for each other."""
+        """Nothing: the policy pauses them. An exception here would leave other ranks waiting for each other."""
 
     def send_weights(self, iterator: Iterator[Tuple[str, torch.Tensor]]) -> None:
         """The iterator is used up in any case: the other ranks take part in it. Raises what ``Policy.publish`` raises."""

@@ -137,7 +137,7 @@ def check_control(url: str) -> None:
 
 
 def check_workers(workers: List[Any]) -> None:
-    """Raises ``RuntimeError`` for a dead one. One that is busy answers later."""
+    """Raises ``RuntimeError`` for a dead worker. A busy one answers later."""
     answered, _ = ray.wait([one.__ray_ready__.remote() for one in workers], num_returns=len(workers), timeout=1)
     try:
         ray.get(answered)
