@@ -1,7 +1,7 @@
 /** Answers in the words of `/v1/responses`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RESPONSES } from '../../src/gateway/dialects/responses/responses.js';
+import { RESPONSES } from '../../src/gateway/dialects/dialects.js';
 import type { Said } from '../../src/model/calls/message.js';
 import { messageOf } from '../../src/model/calls/message.js';
 import { author, foldOf, wholeCall } from '../fakes/journal-lines.js';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readChatRequest } from '../../src/gateway/dialects/chat/chat-request.js';
-import { RESPONSES } from '../../src/gateway/dialects/responses/responses.js';
+import { RESPONSES } from '../../src/gateway/dialects/dialects.js';
 import { hashedRequest } from '../../src/gateway/request/meaning.js';
 import { contextFull } from '../../src/gateway/request/refusals.js';
 import type { RequestLimits } from '../../src/gateway/request/request.js';

@@ -11,7 +11,7 @@ import { describe, test } from 'node:test';
 import type { Giving } from '../../src/gateway/deliver/stream.js';
 import { give } from '../../src/gateway/deliver/stream.js';
 import { nothingSampled } from '../../src/model/journal/open-answers.js';
-import { CHAT } from '../../src/gateway/dialects/chat/chat.js';
+import { CHAT } from '../../src/gateway/dialects/dialects.js';
 import { newCall } from '../../src/gateway/play/played-call.js';
 import type { Telling } from '../../src/gateway/deliver/telling.js';
 import { watchSocket } from '../../src/gateway/deliver/delivery.js';

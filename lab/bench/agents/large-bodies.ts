@@ -4,7 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CHAT } from '../../../src/gateway/dialects/chat/chat.js';
+import { CHAT } from '../../../src/gateway/dialects/dialects.js';
 import { createRequestReader } from '../../../src/gateway/request/request-reader.js';
 import { median } from '../measure.js';
 

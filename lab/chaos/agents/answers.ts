@@ -1,5 +1,5 @@
 import { BEGINNING, piecesFrom } from '../../../src/gateway/deliver/pieces.js';
-import { CHAT } from '../../../src/gateway/dialects/chat/chat.js';
+import { CHAT } from '../../../src/gateway/dialects/dialects.js';
 import type { Answering } from '../../../src/gateway/dialects/dialect.js';
 import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 
