@@ -27,7 +27,7 @@ async function aggregateUntil(signal: AbortSignal, args: string[]): Promise<numb
   const inputs = shardsOf(config.input_glob, { cwd, output, merge, report });
   report(`Aggregating ${inputs.length} shard(s):`);
   for (const input of inputs) report(`  - ${input}`);
-  const head = createHeadServer({ url: head_server });
+  const head = createHeadServer(head_server);
   let isAbsent = false;
   const urlOf = async (agent: string): Promise<string | null> => {
     if (isAbsent) return null;

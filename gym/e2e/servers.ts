@@ -31,7 +31,7 @@ export async function lookAtServers({
   agents,
   signal,
 }: ServersToCheck): Promise<ServersSeen> {
-  const head = createHeadServer({ url: head_server });
+  const head = createHeadServer(head_server);
   // One listener per server, each until its server was asked.
   setMaxListeners(0, signal);
   try {

@@ -58,24 +58,24 @@ export interface FoundRequest {
   size: number;
 }
 
+export interface Requests {
+  look: (batchId: string) => FoundRequest | null | Promise<FoundRequest | null>;
+  read: (batchId: string) => Promise<StoredRequest | null>;
+}
+
 /**
  * Reads the requests of batches, each once: every rollout of a batch needs it, and parsing one with inline samples
  * takes milliseconds. A request is put once and never changed, so a different one was put after a deletion. The latest
  * stays however large it is.
  */
-export function createRequestReader({
-  max_bytes,
-  find,
-  read,
-}: {
-  max_bytes: number;
-  find: (batch: string) => FoundRequest | null | Promise<FoundRequest | null>;
-  read: (batch: string) => Promise<StoredRequest | null>;
-}): (batch: string) => Promise<StoredRequest | null> {
+export function createRequestReader(
+  { look, read }: Requests,
+  max_bytes: number,
+): (batch: string) => Promise<StoredRequest | null> {
   type Kept = FoundRequest & { request: Promise<StoredRequest | null> };
   const kept = createKept<Kept>(({ size }) => size, { max_bytes, least: 1 });
   return async (batch) => {
-    const found = await find(batch);
+    const found = await look(batch);
     if (found === null) return null;
     const known = kept.find(batch);
     if (known?.identity === found.identity) return await known.request;

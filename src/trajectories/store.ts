@@ -1,11 +1,10 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { parseSample } from '../model/sample.js';
-import type { StoredRequest } from '../model/stream/stream-request.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { Tail } from './journal-end.js';
 import { findEnd, findEndOrLastLines, readLastLines } from './journal-end.js';
-import type { FoundRequest } from './kept.js';
+import type { Requests } from './kept.js';
 import { createRequestReader } from './kept.js';
 import type { OutputsPlace } from './outputs-place.js';
 import { checkedBatch, checkedRollout } from './places.js';
@@ -22,9 +21,7 @@ export interface StoreParts {
   outputs: OutputsPlace;
 }
 
-export interface Batches extends Pick<TrajectoryStore, 'createBatch' | 'listBatches'> {
-  look: (batchId: string) => FoundRequest | null | Promise<FoundRequest | null>;
-  read: (batchId: string) => Promise<StoredRequest | null>;
+export interface Batches extends Requests, Pick<TrajectoryStore, 'createBatch' | 'listBatches'> {
   readSample: (batchId: string, row: number) => string | Promise<string>;
   sampleCount: (batchId: string) => Promise<number>;
 }
@@ -43,11 +40,7 @@ export function createStore(
   { name, batches, journals, facts, outputs }: StoreParts,
   { max_request_bytes }: { max_request_bytes: number },
 ): TrajectoryStore {
-  const readRequest = createRequestReader({
-    max_bytes: max_request_bytes,
-    find: batches.look,
-    read: batches.read,
-  });
+  const readRequest = createRequestReader(batches, max_request_bytes);
   const sampleAt = <T>({ batch_id, row }: { batch_id: string; row: number }, made: Made<T>) =>
     storing(`sample ${row} of ${batch_id}`, async () =>
       made(await batches.readSample(checkedBatch(batch_id), row)),

@@ -7,10 +7,10 @@ import { manualClock, settled } from '../fakes/manual-clock.js';
 function watched() {
   const clock = manualClock();
   const questions: ((isPaused: boolean) => void)[] = [];
-  const pauseOver = createPauseWatch({
+  const pauseOver = createPauseWatch(
+    () => new Promise((resolve) => questions.push(resolve)),
     clock,
-    isPaused: () => new Promise((resolve) => questions.push(resolve)),
-  });
+  );
   /** Those that have gone on, by name; one that was cancelled has a minus. */
   const gone: string[] = [];
   const wait = (name: string): AbortController => {
@@ -67,7 +67,7 @@ describe('the end of a pause', () => {
 
   test('is not awaited by a caller that was cancelled before', async () => {
     const { clock, gone } = watched();
-    const pauseOver = createPauseWatch({ clock, isPaused: () => assert.fail('it was asked') });
+    const pauseOver = createPauseWatch(() => assert.fail('it was asked'), clock);
     await assert.rejects(pauseOver(AbortSignal.abort(new Error('before'))), { message: 'before' });
     assert.deepEqual([gone, clock.timers()], [[], 0]);
   });

@@ -15,9 +15,9 @@ const WHEN = 1_700_000_000;
 async function batches(t: TestContext) {
   const root = await temporaryFolder(t);
   const fileOf = (name: string): string => path.join(root, name, 'batch.json');
-  const { look: find, read } = createBatchFiles({ root, disk: createDisk('owner') });
+  const { look, read } = createBatchFiles({ root, disk: createDisk('owner') });
   return {
-    files: { find, read },
+    files: { look, read },
     put: async (name: string) => {
       await mkdir(path.join(root, name));
       await writeFile(fileOf(name), JSON.stringify(requestOf({ generation: { seed: 1 } })));
@@ -36,7 +36,7 @@ describe('requests that were read', () => {
   test('are kept as long as their files fit, and the oldest is read again', async (t) => {
     const { files, put, changeUnseen } = await batches(t);
     const sizes = [await put('a'), await put('b'), await put('c')];
-    const read = createRequestReader({ ...files, max_bytes: (sizes[0] ?? 0) * 2 });
+    const read = createRequestReader(files, (sizes[0] ?? 0) * 2);
     const seedOf = async (name: string): Promise<number | null | undefined> =>
       (await read(name))?.generation.seed;
     for (const name of ['a', 'b']) assert.equal(await seedOf(name), 1);
@@ -50,7 +50,7 @@ describe('requests that were read', () => {
     const { files, put, changeUnseen } = await batches(t);
     await put('a');
     await put('b');
-    const read = createRequestReader({ ...files, max_bytes: 0 });
+    const read = createRequestReader(files, 0);
     const seedOf = async (name: string): Promise<number | null | undefined> =>
       (await read(name))?.generation.seed;
     assert.equal(await seedOf('a'), 1);

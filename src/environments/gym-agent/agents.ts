@@ -45,7 +45,7 @@ export function createAgents({
   now = () => performance.now(),
 }: AgentsSettings) {
   const given = new Map(Object.entries(agents));
-  const head = head_server === null ? null : createHeadServer({ url: head_server, now });
+  const head = head_server === null ? null : createHeadServer(head_server, now);
   const servers = new Map<string, Server>();
 
   const serverAt = (url: string): Server => {
@@ -110,7 +110,7 @@ function createServer(
   const calls = createHttpCall({ url, keep_alive_ms: KEEP_ALIVE_MS, ...settings });
   return {
     ...calls,
-    checkAgent: createKeptAnswer({ ask: () => checkAgent(calls), kept_ms: KNOCK_KEPT_MS, now }),
+    checkAgent: createKeptAnswer(() => checkAgent(calls), { kept_ms: KNOCK_KEPT_MS, now }),
   };
 }
 

@@ -22,14 +22,8 @@ const Instance = z.record(z.string(), z.record(z.string(), z.unknown()));
 
 type Config = Record<string, unknown>;
 
-export function createHeadServer({
-  url: at,
-  now = () => performance.now(),
-}: {
-  url: string;
-  /** Monotonic, in milliseconds. */
-  now?: () => number;
-}) {
+/** `now`: monotonic, in milliseconds. */
+export function createHeadServer(at: string, now = () => performance.now()) {
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: TIMEOUT_MS,
@@ -40,28 +34,25 @@ export function createHeadServer({
   let last: { config: Config; at: number } | null = null;
   /** Why the latest request had no answer. */
   let failure: Error | null = null;
-  const { latest, forget } = createKeptAnswer({
-    kept_ms: KEPT_MS,
-    now,
-    ask: async () => {
-      const asked_at = now();
-      const timeout_ms = last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS;
-      // The request is shared: no caller's signal ends it.
-      const { signal } = new AbortController();
-      const path = '/global_config_dict_yaml';
-      try {
-        const reply = await send({ method: 'GET', path, timeout_ms, signal });
-        const config = await configIn(reply.text, `${reply.request} answered`);
-        last = { config, at: asked_at };
-        failure = null;
-        return config;
-      } catch (error) {
-        if (last === null) throw error;
-        failure = error instanceof Error ? error : new Error(String(error));
-        return last.config;
-      }
-    },
-  });
+  const ask = async (): Promise<Config> => {
+    const asked_at = now();
+    const timeout_ms = last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS;
+    // The request is shared: no caller's signal ends it.
+    const { signal } = new AbortController();
+    const path = '/global_config_dict_yaml';
+    try {
+      const reply = await send({ method: 'GET', path, timeout_ms, signal });
+      const config = await configIn(reply.text, `${reply.request} answered`);
+      last = { config, at: asked_at };
+      failure = null;
+      return config;
+    } catch (error) {
+      if (last === null) throw error;
+      failure = error instanceof Error ? error : new Error(String(error));
+      return last.config;
+    }
+  };
+  const { latest, forget } = createKeptAnswer(ask, { kept_ms: KEPT_MS, now });
   return {
     /**
      * The deployment's configuration, at most ten seconds old; if the head server has been silent since, its last

@@ -4,16 +4,11 @@ import { orAborted } from '../../platform/waits/abort.js';
  * The answer to a shared question: one request at a time, and none while the last answer is fresh. It is kept for
  * `kept_ms` from when it was asked for; an error is not kept.
  */
-export function createKeptAnswer<T>({
-  ask,
-  kept_ms,
-  now,
-}: {
-  ask: () => Promise<T>;
-  kept_ms: number;
-  /** Monotonic, in milliseconds. */
-  now: () => number;
-}) {
+export function createKeptAnswer<T>(
+  ask: () => Promise<T>,
+  /** `now`: monotonic, in milliseconds. */
+  { kept_ms, now }: { kept_ms: number; now: () => number },
+) {
   let kept: Promise<T> | null = null;
   let [is_asking, kept_until] = [false, -Infinity];
   const forget = (): void => {

@@ -46,7 +46,7 @@ export function createHttpEnvironment(
       return parseListedAnswer(parseJson(reply, { at, foreign: IN_STEPS }), { subject, at });
     },
 
-    ...sessionCalls({ at, call, timeout_ms: settings.timeout_ms }),
+    ...sessionCalls(call, { at, timeout_ms: settings.timeout_ms }),
 
     async globalPostProcessAndMetrics(finished, signal) {
       const reply = await call({

@@ -23,15 +23,10 @@ const BeginAnswer = z.strictObject({
 });
 
 /** `POST /begin` and `POST /end`; 404, 405 or 501: there is none. */
-export function sessionCalls({
-  at,
-  call,
-  timeout_ms,
-}: {
-  at: string;
-  call: HttpCalls['send'];
-  timeout_ms: number;
-}): Required<Pick<ExactEnvironment, 'begin' | 'mayBegin' | 'end'>> {
+export function sessionCalls(
+  call: HttpCalls['send'],
+  { at, timeout_ms }: { at: string; timeout_ms: number },
+): Required<Pick<ExactEnvironment, 'begin' | 'mayBegin' | 'end'>> {
   const none_until = { '/begin': 0, '/end': 0 };
   const ask = async (
     path: keyof typeof none_until,

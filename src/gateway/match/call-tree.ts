@@ -47,7 +47,7 @@ function enter({ nodes, places, asked }: Index, { line }: JournalCall): void {
   const number = nodes.length;
   const { system, tools, parent, message, news } = line;
   const inherited = parent === null ? 0 : (message ?? lengthIn(nodes, parent));
-  const root = rootOf({ system, tools });
+  const root = rootOf(system, tools);
   const node: Node = { root, parent, inherited, own: [], end: null };
   const shared =
     parent === null || inherited === 0

@@ -68,7 +68,7 @@ function* hashesOf(request: AgentRequest): Generator<undefined, HashedRequest, v
   const { system, messages, tools, tool_choice, asked } = request;
   const system_hash = system === null ? null : hashOf('system', system);
   const hashed_tools = tools === null ? null : { hash: toolsHash(tools), tools };
-  const root = rootOf({ system: system_hash, tools: hashed_tools?.hash ?? null });
+  const root = rootOf(system_hash, hashed_tools?.hash ?? null);
   const said: string[] = [];
   let characters = 0;
   for (const message of messages) {
@@ -94,13 +94,8 @@ const lengthOf = ({ content, tool_calls = [] }: CallMessage): number =>
 const toolsHash = (tools: Tools): string => hashOf('tools', meaningOfJson(writeJson(tools)));
 
 /** By the hashes of system message and tools. */
-export const rootOf = ({
-  system,
-  tools,
-}: {
-  system: string | null;
-  tools: string | null;
-}): string => hashOf('root', system, tools);
+export const rootOf = (system: string | null, tools: string | null): string =>
+  hashOf('root', system, tools);
 
 /** The hash of a conversation that goes on with a message. */
 export const nextHash = (before: string, message: CallMessage): string =>

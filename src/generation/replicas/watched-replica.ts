@@ -84,7 +84,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions) 
     logprobsMode,
     /** It may have other settings from here on. */
     forget,
-    pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
+    pauseOver: createPauseWatch(() => service.isPaused(), clock),
     close,
   };
 }
@@ -176,13 +176,7 @@ const ASK_EVERY_MS = 250;
  * Waits for the end of an engine's pause, which is over when the engine no longer says that it is paused (a dead one
  * does not). Rejects with the signal's reason. Other code limits the pause.
  */
-export function createPauseWatch({
-  isPaused,
-  clock,
-}: {
-  isPaused: () => Promise<boolean>;
-  clock: Clock;
-}) {
+export function createPauseWatch(isPaused: () => Promise<boolean>, clock: Clock) {
   let next: Promise<boolean> | null = null;
   /** One question for all who wait when it is sent: its answer tells later ones nothing. */
   const askLater = async (): Promise<boolean> => {

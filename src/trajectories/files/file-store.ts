@@ -37,7 +37,7 @@ export function createFileStore({
     {
       name: root,
       batches: createBatchFiles({ root, disk }),
-      journals: createJournalFiles({ root, disk, cache }),
+      journals: createJournalFiles(root, { disk, cache }),
       facts: createFileFacts(root, disk),
       outputs: openOutputs({ root, readers, formats }),
     },

@@ -14,15 +14,10 @@ import { claimed, emptyFold, foldLine, newClaim } from '../writing.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal, journalSize, openJournal } from './journal-file.js';
 
-export function createJournalFiles({
-  root,
-  disk,
-  cache,
-}: {
-  root: string;
-  disk: Disk;
-  cache: FoldCache;
-}): Journals {
+export function createJournalFiles(
+  root: string,
+  { disk, cache }: { disk: Disk; cache: FoldCache },
+): Journals {
   return {
     /**
      * Appends a claim, then reads: this attempt inherits everything before that line. The claim begins with a newline,

@@ -22,9 +22,9 @@ export async function openPartWriter(
   resume: PartPosition | null,
 ): Promise<PartWriter> {
   const attempt = randomUUID().slice(0, 8);
-  const name = (kind: Kind, by: string): string => `${fileOf(kind)}.${by}`;
+  const name: NameOf = (kind, by) => `${fileOf(kind)}.${by}`;
   const directory = path.dirname(fileOf('rollouts'));
-  const hasTaken = resume !== null && (await takeOver({ name, kinds, resume, attempt }));
+  const hasTaken = resume !== null && (await takeOver(resume, { name, kinds, attempt }));
   await removeOthers(directory, [attempt, resume?.attempt ?? attempt]);
   const handles: PerKind<FileHandle> = {};
   for (const kind of kinds) handles[kind] = await open(name(kind, attempt), 'a', disk.file_mode);
@@ -53,18 +53,13 @@ export async function openPartWriter(
   };
 }
 
+type NameOf = (kind: Kind, by: string) => string;
+
 /** A predecessor's output counts up to the offsets that its heartbeat reported. */
-async function takeOver({
-  name,
-  kinds,
-  resume,
-  attempt,
-}: {
-  name: (kind: Kind, by: string) => string;
-  kinds: readonly Kind[];
-  resume: PartPosition;
-  attempt: string;
-}): Promise<boolean> {
+async function takeOver(
+  resume: PartPosition,
+  { name, kinds, attempt }: { name: NameOf; kinds: readonly Kind[]; attempt: string },
+): Promise<boolean> {
   try {
     for (const kind of kinds) {
       const offset = resume.offsets[kind];

@@ -40,7 +40,7 @@ async function deployment(t: TestContext, ports: Record<string, number | string>
         answer(200, '<html>')(request, response);
     }
   });
-  const head = createHeadServer({ url, now: () => deployed.now });
+  const head = createHeadServer(url, () => deployed.now);
   t.after(() => head.close());
   const release = (): void => {
     for (const response of held) response.end(configOf(deployed.ports));
@@ -130,7 +130,7 @@ describe('what a head server says at great length', () => {
   for (const [what, yaml, says] of cases)
     test(`${what}: it holds up nothing else`, async (t) => {
       const { url } = await startServer(answer(200, JSON.stringify(yaml)));
-      const head = createHeadServer({ url });
+      const head = createHeadServer(url);
       t.after(() => head.close());
       const held_ms = await longestHold_ms(async () => {
         const asked = head.serverUrl('a', signal);
