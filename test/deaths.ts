@@ -24,7 +24,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
       'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
     ],
-    'They fail its activities, whose next attempts start within a second, with what heartbeats kept.':
+    'They fail its activities, whose next attempts start within a second, and go on from the last heartbeat.':
       [
         'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
         `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
@@ -115,7 +115,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
   },
   'The Temporal server': {
-    'Activities play on, and an attempt that was given up is followed by one that finds its turns.':
+    'Activities play on; if the server gave an attempt up, the next one finds its turns in the journal.':
       [
         KILLED_SERVER,
         `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,

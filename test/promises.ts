@@ -143,7 +143,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
 
 /** By what fails, as the table there has it. */
 export const FAILURES: Record<string, Tests> = {
-  "`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy, late (408, 429, 5xx but a step's 500)":
+  '`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy or late (408, 429, 5xx; of a step not 500)':
     [
       `${ENVIRONMENTS}/gym-agent/head-server.test.ts › stays in use where the next answer is \${act}, and its age is known`,
       `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
@@ -163,7 +163,7 @@ export const FAILURES: Record<string, Tests> = {
   '`EnvironmentFailed`: it raises an exception (500)': [
     `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
   ],
-  '`EnvironmentRejected`, `PromptTooLong`; played again, it differs: `StateLost`, `ReplayDiffers`':
+  '`EnvironmentRejected`, `PromptTooLong`; `StateLost`, `ReplayDiffers`: played again, it differs':
     [
       `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
       `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
