@@ -61,9 +61,10 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${LONG}/agent.test.ts › live on while their worker is killed, and get what they missed`,
       'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
     ],
-    'A program that knows another address is ended and begins anew, which costs no attempt.': [
-      `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
-    ],
+    "A program that has the dead worker's address is ended and begins anew, which costs no attempt.":
+      [
+        `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
+      ],
     'A program that the worker started dies with it, all processes and the folder too, and begins anew.':
       [
         'test/sandbox/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
@@ -151,12 +152,11 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         'test/workers/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once',
         `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
       ],
-    "A program's call is tried until its time for calls has passed; then its life has no verdict, and another one follows.":
-      [
-        'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
-        `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
-        `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,
-      ],
+    "A program's call is tried until its time for calls has passed; then another life follows.": [
+      'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
+      `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
+      `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,
+    ],
   },
   "An environment's service, or an agent of NeMo Gym": {
     'The generation stays, and the step is retried until `rollout_timeout`.': [
