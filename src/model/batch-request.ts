@@ -1,5 +1,16 @@
 import { z } from 'zod';
-import { Count, Flag, Positive, Word, orNull, refuserOf, Duration } from './field-kinds.js';
+import {
+  Count,
+  Duration,
+  Flag,
+  On,
+  Positive,
+  Word,
+  integerIn,
+  numberIn,
+  orNull,
+  refuserOf,
+} from './field-kinds.js';
 import { foreignObject } from './foreign-object.js';
 import { Fork } from './fork.js';
 import { GenerationSettings } from './generation-settings.js';
@@ -7,7 +18,6 @@ import { AttemptSettings, Overlong, TrainResampled, TrainSeparate } from './play
 import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
 import { isUpstream, Semantics } from './semantics.js';
-import { checkSettings } from './setting-checks.js';
 import { writeJson } from '../platform/json/kept.js';
 import { isRecord } from '../platform/json/object.js';
 import { utf8Length } from '../platform/utf8.js';
@@ -145,23 +155,13 @@ export const groupSettings = {
       "a JSONL file below the worker's `inputs_dir`, a batch that has them, or a list of up to 256 kB",
     ),
   limit: orNull(Positive).describe('only the first n samples; null: all'),
-  num_repeats: z.int().min(1).max(300).default(1).describe('rollouts per sample'),
+  num_repeats: integerIn([1, 300], 1).describe('rollouts per sample'),
   ...rolloutSettings,
   max_in_flight: Positive.default(256).describe('how many rollouts run at once'),
-  priority: z
-    .int()
-    .min(1)
-    .max(5)
-    .default(3)
-    .describe('1 to 5. Free slots go to lower numbers first'),
-  share: z
-    .number()
-    .min(0.001)
-    .max(1000)
-    .default(1)
-    .describe(
-      'weight of this batch beside others of the same priority. One with 2 gets twice the slots of one with 1',
-    ),
+  priority: integerIn([1, 5], 3).describe('1 to 5. Free slots go to lower numbers first'),
+  share: numberIn([0.001, 1000], 1).describe(
+    'weight of this batch beside others of the same priority. One with 2 gets twice the slots of one with 1',
+  ),
 };
 
 export const BatchRequest = z
@@ -173,12 +173,9 @@ export const BatchRequest = z
     min_valid: Count.default(1).describe(
       'with fewer valid rollouts, the batch writes its files and fails, unless it was stopped; 0: never',
     ),
-    rollout_workflows: z
-      .boolean()
-      .default(true)
-      .describe(
-        'each rollout has a workflow of its own. false, for agents only: their slice plays them, at a fraction of the cost',
-      ),
+    rollout_workflows: On.describe(
+      'each rollout has a workflow of its own. false, for agents only: their slice plays them, at a fraction of the cost',
+    ),
     fork: Fork.exactOptional().describe(
       'each rollout continues this one of another batch, from a turn or a token on',
     ),
@@ -277,4 +274,30 @@ function checkCompletion(
   if (completion.policy !== 'min_k' || completion.k <= num_repeats) return;
   const message = `expected at most num_repeats ${num_repeats}, got ${completion.k}`;
   refuserOf(context)(['completion', 'k'], message);
+}
+
+interface Checked {
+  num_repeats_add_seed: boolean;
+  generation: GenerationSettings;
+  semantics: Semantics;
+}
+
+export function checkSettings(
+  { num_repeats_add_seed, generation, semantics }: Checked,
+  context: z.RefinementCtx,
+): void {
+  const refuse = (field: string, message: string): void => {
+    refuserOf(context)(['generation', field], message);
+  };
+  const { seed, min_tokens, max_new_tokens, top_logprobs, include_logprobs } = generation;
+  if (num_repeats_add_seed && seed !== null)
+    refuse('seed', `expected null with num_repeats_add_seed (repeat r has seed r), got ${seed}`);
+  if (min_tokens > max_new_tokens)
+    refuse('min_tokens', `expected at most max_new_tokens ${max_new_tokens}, got ${min_tokens}`);
+  if (top_logprobs > 0 && !include_logprobs)
+    refuse('top_logprobs', `expected 0 without include_logprobs, got ${top_logprobs}`);
+  if (generation.observation_format !== 'chat') return;
+  const upstream = isUpstream(semantics) ? `semantics ${semantics}` : null;
+  const why = generation.prompt_format === 'raw' ? 'prompt_format raw' : upstream;
+  if (why !== null) refuse('observation_format', `expected null or "bare" with ${why}, got "chat"`);
 }

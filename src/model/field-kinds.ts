@@ -8,6 +8,14 @@ export const Positive = z.int().positive();
 export const Count = z.int().nonnegative();
 export const Word = z.string().min(1);
 export const Flag = z.boolean().default(false);
+export const On = z.boolean().default(true);
+export const Words = z.array(Word).default([]);
+
+type Bounds = readonly [least: number, most: number];
+export const numberIn = ([least, most]: Bounds, usual: number) =>
+  z.number().min(least).max(most).default(usual);
+export const integerIn = ([least, most]: Bounds, usual: number) =>
+  z.int().min(least).max(most).default(usual);
 
 export const oneOf = <const T extends string>(names: readonly T[], usual: NoInfer<T>) =>
   z.enum(names).default(usual as z.core.util.NoUndefined<T>);
@@ -16,8 +24,14 @@ export const oneOf = <const T extends string>(names: readonly T[], usual: NoInfe
 export const maybe = <T extends z.ZodType>(kind: T, what: string) =>
   kind.exactOptional().describe(what);
 
+export const maybeText = (what: string) => maybe(z.string(), what);
+
 export const count = (what: string) => z.int().describe(what);
 export const text = (what: string) => z.string().describe(what);
+export const number = (what: string) => z.number().describe(what);
+export const bool = (what: string) => z.boolean().describe(what);
+export const countOrNull = (what: string) => z.int().nullable().describe(what);
+export const textOrNull = (what: string) => z.string().nullable().describe(what);
 
 export const refuserOf =
   (context: z.core.$RefinementCtx) =>

@@ -1,5 +1,17 @@
 import { z } from 'zod';
-import { Count, Flag, Positive, Word, oneOf, orNull } from './field-kinds.js';
+import {
+  Count,
+  Flag,
+  On,
+  Positive,
+  Word,
+  Words,
+  integerIn,
+  maybe,
+  numberIn,
+  oneOf,
+  orNull,
+} from './field-kinds.js';
 import { writeJson } from '../platform/json/kept.js';
 import { utf8Length } from '../platform/utf8.js';
 import { foreignObject } from './foreign-object.js';
@@ -17,20 +29,14 @@ const StructuredOutputs = z
     regex: Word.exactOptional().describe('a regular expression'),
     choice: z.array(Word).min(1).exactOptional().describe('the possible replies'),
     grammar: Word.exactOptional().describe('a context-free grammar'),
-    json_object: z.literal(true).exactOptional().describe('any JSON object'),
+    json_object: maybe(z.literal(true), 'any JSON object'),
     structural_tag: Word.exactOptional().describe('structures between tags, as JSON text'),
-    disable_any_whitespace: z
-      .boolean()
-      .exactOptional()
-      .describe('JSON without optional whitespace'),
-    disable_additional_properties: z
-      .boolean()
-      .exactOptional()
-      .describe('objects have only the fields of their schema'),
-    whitespace_pattern: z
-      .string()
-      .exactOptional()
-      .describe('a regular expression of the whitespace in JSON'),
+    disable_any_whitespace: maybe(z.boolean(), 'JSON without optional whitespace'),
+    disable_additional_properties: maybe(
+      z.boolean(),
+      'objects have only the fields of their schema',
+    ),
+    whitespace_pattern: maybe(z.string(), 'a regular expression of the whitespace in JSON'),
   })
   .refine((given) => STRUCTURES.filter((kind) => given[kind] !== undefined).length === 1, {
     error: `expected exactly one of ${STRUCTURES.join(', ')}`,
@@ -55,19 +61,13 @@ export const GenerationSettings = z
       .min(-1)
       .default(-1)
       .describe('samples from the k likeliest tokens; -1: from all'),
-    min_p: z
-      .number()
-      .min(0)
-      .max(1)
-      .default(0)
-      .describe('drops tokens that are less likely than this share of the likeliest one'),
+    min_p: numberIn([0, 1], 0).describe(
+      'drops tokens that are less likely than this share of the likeliest one',
+    ),
     max_new_tokens: Positive.default(512).describe('limit of one turn'),
-    stop_strings: z
-      .array(Word)
-      .default([])
-      .describe(
-        "texts that end every turn, beside those of the sample. The environment may replace the sample's",
-      ),
+    stop_strings: Words.describe(
+      "texts that end every turn, beside those of the sample. The environment may replace the sample's",
+    ),
     stop_token_ids: z.array(TokenId).default([]).describe('ids that end every turn'),
     greedy: Flag.describe('always takes the likeliest token. It is sent as temperature 0'),
     min_tokens: Count.default(0).describe(
@@ -79,43 +79,26 @@ export const GenerationSettings = z
       .gt(0)
       .default(1)
       .describe('penalty of tokens that the prompt or the reply has; 1: none'),
-    presence_penalty: z
-      .number()
-      .min(-2)
-      .max(2)
-      .default(0)
-      .describe('penalty of tokens that the reply has; 0: none'),
-    frequency_penalty: z
-      .number()
-      .min(-2)
-      .max(2)
-      .default(0)
-      .describe('penalty of tokens by their number in the reply; 0: none'),
-    bad_words: z
-      .array(Word)
-      .default([])
-      .describe('texts that replies never have. vLLM masks the last token of each'),
+    presence_penalty: numberIn([-2, 2], 0).describe(
+      'penalty of tokens that the reply has; 0: none',
+    ),
+    frequency_penalty: numberIn([-2, 2], 0).describe(
+      'penalty of tokens by their number in the reply; 0: none',
+    ),
+    bad_words: Words.describe('texts that replies never have. vLLM masks the last token of each'),
     structured_outputs: orNull(StructuredOutputs).describe(
       "a structure that replies follow, in vLLM's terms; exactly one of the first six fields",
     ),
     seed: orNull(z.int()).describe(
       'seed of the batch. Each request gets its own, made of this, the row, the repeat, the turn and the tokens before it; null: none is sent',
     ),
-    include_logprobs: z
-      .boolean()
-      .default(true)
-      .describe('rows have the logprob of each sampled token'),
+    include_logprobs: On.describe('rows have the logprob of each sampled token'),
     logprobs_mode: oneOf(['processed', 'raw'], 'processed').describe(
       '`processed`: logprobs must be of the sampled distribution. `raw`: those of the model at temperature 1 are accepted, too',
     ),
-    top_logprobs: z
-      .int()
-      .min(0)
-      .max(20)
-      .default(0)
-      .describe(
-        'number of likeliest ids, with their logprobs, that rows have for each sampled token',
-      ),
+    top_logprobs: integerIn([0, 20], 0).describe(
+      'number of likeliest ids, with their logprobs, that rows have for each sampled token',
+    ),
     prompt_logprobs: Flag.describe(
       "rows have the model's logprob of each prompt token, from the weights that serve when the rollout begins",
     ),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { maybe } from './field-kinds.js';
+import { maybe, bool, number, text, count } from './field-kinds.js';
 import { readJson, writeJson } from '../platform/json/kept.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, Fault, FAULT_TYPES } from './faults.js';
@@ -7,7 +7,7 @@ import { Fork } from './fork.js';
 import { GenerationSettings } from './generation-settings.js';
 import { AGENT_LINES, Program } from './journal/agent-lines.js';
 import { Glance } from './journal/glance.js';
-import { foreign, logprobs, Reward, tokenIds, written } from './journal/line-parts.js';
+import { foreign, line, logprobs, Reward, tokenIds } from './journal/line-parts.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { PlacedPicture } from './pictures.js';
 import { AttemptSettings, Overlong, TrainResampled, TrainSeparate } from './play-settings.js';
@@ -61,9 +61,7 @@ export const RolloutSettings = z.object({
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
 
-const StartLine = z.object({
-  kind: z.literal('start'),
-  ...written,
+const StartLine = line('start', {
   schema_version: z.literal(1),
   task_name: z.string(),
   /** An agent plays the whole rollout: it has calls instead of turns, and no prompt of its own. */
@@ -89,9 +87,7 @@ const StartLine = z.object({
 const SessionMark = z.enum(['asked', 'none']).exactOptional();
 
 /** The environment opened a session for the rollout, before its prompt is rendered. */
-const BeginLine = z.object({
-  kind: z.literal('begin'),
-  ...written,
+const BeginLine = line('begin', {
   task_name: z.string(),
   session: SessionMark,
   /** The id of the store under which it is begun and ended. */
@@ -103,7 +99,7 @@ const BeginLine = z.object({
 });
 
 /** The session was ended. A later attempt needs another one. */
-const CloseLine = z.object({ kind: z.literal('close'), ...written, session: SessionMark });
+const CloseLine = line('close', { session: SessionMark });
 
 /** Limits that were changed while the rollout ran. */
 export const ChangedLimits = z.object({
@@ -113,9 +109,7 @@ export const ChangedLimits = z.object({
 });
 
 /** Takes the journal over. Later lines of earlier writers are ignored. */
-const ClaimLine = z.object({
-  kind: z.literal('claim'),
-  ...written,
+const ClaimLine = line('claim', {
   activity: z.string(),
   /** The activity's own attempt number. Above 1, an earlier attempt did not report. */
   attempt: z.int(),
@@ -143,9 +137,7 @@ const TopLogprobs = z.array(z.array(z.tuple([z.int(), z.number()])));
 export type TopLogprobs = z.infer<typeof TopLogprobs>;
 
 /** Tokens of a generation as they streamed in. It drops the turn's tokens at `offset` and beyond. */
-const ChunkLine = z.object({
-  kind: z.literal('chunk'),
-  ...written,
+const ChunkLine = line('chunk', {
   turn: z.int(),
   offset: z.int(),
   token_ids: tokenIds,
@@ -165,9 +157,7 @@ const ChunkLine = z.object({
 });
 
 /** The generation is complete: its tokens are those of its chunks. */
-const GenerationLine = z.object({
-  kind: z.literal('generation'),
-  ...written,
+const GenerationLine = line('generation', {
   turn: z.int(),
   ...Finish.shape,
   content: z.string(),
@@ -189,9 +179,7 @@ const ANSWER = {
   answer: z.string().exactOptional(),
 };
 
-const ObservationLine = z.object({
-  kind: z.literal('observation'),
-  ...written,
+const ObservationLine = line('observation', {
   turn: z.int(),
   ...ANSWER,
   /** Cut at `max_seq_len`; the content is never cut. */
@@ -205,17 +193,13 @@ const ObservationLine = z.object({
 });
 
 /** For environments with sessions: null before the turn is sent, then the answer. */
-const StepLine = z.object({
-  kind: z.literal('step'),
-  ...written,
+const StepLine = line('step', {
   turn: z.int(),
   answer: z.object(ANSWER).nullable(),
 });
 
 /** Counted, never a result. */
-const FaultLine = z.object({
-  kind: z.literal('fault'),
-  ...written,
+const FaultLine = line('fault', {
   turn: z.int(),
   type: z.string(),
   message: z.string(),
@@ -240,11 +224,11 @@ const FaultLine = z.object({
 
 /** Why a reward is not the agent's own. Here, so that readers of journals load no rules of agents. */
 export const Shaping = z.object({
-  reward: z.number().describe("the agent's own reward"),
+  reward: number("the agent's own reward"),
   effort: z
     .object({
-      low: z.boolean().describe('the prompt asks for little effort'),
-      length: z.int().describe('tokens of the last call'),
+      low: bool('the prompt asks for little effort'),
+      length: count('tokens of the last call'),
       length_reward: z.number().exactOptional().describe('with `low`: reward of the length'),
       reward: maybe(z.number(), 'with `low`: the reward with that, before penalties'),
     })
@@ -258,9 +242,7 @@ export const Shaping = z.object({
 export type Shaping = z.infer<typeof Shaping>;
 
 /** What an agent of NeMo Gym answers to its run, as it came. One that only lacks a usable reward has none either. */
-const ResultLine = z.object({
-  kind: z.literal('result'),
-  ...written,
+const ResultLine = line('result', {
   /** `_ng_attempt_index`: failures before this one. */
   attempt: z.int(),
   text: z.string(),
@@ -287,17 +269,13 @@ const ResultLine = z.object({
 });
 
 export const Failure = z.object({
-  type: z
-    .string()
-    .describe('the fault, or `TimedOut`, `Stopped`, `Cancelled`, `Surplus`, `Overlong`'),
-  message: z.string().describe('what happened, where, and what to do'),
-  turn: z.int().describe('the turn in which it failed, from 0'),
+  type: text('the fault, or `TimedOut`, `Stopped`, `Cancelled`, `Surplus`, `Overlong`'),
+  message: text('what happened, where, and what to do'),
+  turn: count('the turn in which it failed, from 0'),
 });
 export type Failure = z.infer<typeof Failure>;
 
-const EndLine = z.object({
-  kind: z.literal('end'),
-  ...written,
+const EndLine = line('end', {
   stop_reason: z.enum(STOP_REASONS),
   /** For readers of the journal; the fold computes its own. */
   totals: z.object({

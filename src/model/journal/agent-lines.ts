@@ -3,7 +3,7 @@ import { KeptJson } from '../../platform/json/kept.js';
 import { AskedSampling, CallMessage, CAUSES, Said } from '../calls/message.js';
 import { Glance } from './glance.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../calls/parsers/names.js';
-import { foreign, Reward, tokenIds, written } from './line-parts.js';
+import { foreign, line, Reward, tokenIds } from './line-parts.js';
 
 /** Lines of a rollout whose agent asks for answers by itself. `calls.ts` defines what they mean together. */
 
@@ -25,9 +25,7 @@ export const Program = z.object({
 export type Program = z.infer<typeof Program>;
 
 /** A start of the agent's program. Keys of earlier lives are void. */
-const LifeLine = z.object({
-  kind: z.literal('life'),
-  ...written,
+const LifeLine = line('life', {
   life: z.int().positive(),
   restart: z.enum(['replay', 'fresh']),
   /** Where the program was told to ask; absent: with its worker. */
@@ -35,9 +33,7 @@ const LifeLine = z.object({
 });
 
 /** What many calls have in common, under its hash. */
-const MaterialLine = z.object({
-  kind: z.literal('material'),
-  ...written,
+const MaterialLine = line('material', {
   hash: z.string(),
   tools: tools.exactOptional(),
   /** The message with which a conversation begins. */
@@ -45,9 +41,7 @@ const MaterialLine = z.object({
 });
 
 /** The agent asks for an answer. Its tokens stand in `chunk` lines of the same number. */
-const CallLine = z.object({
-  kind: z.literal('call'),
-  ...written,
+const CallLine = line('call', {
   turn: z.int().nonnegative(),
   life: z.int().positive(),
   /** SHA-256 of the request's meaning. */
@@ -77,9 +71,7 @@ const CallLine = z.object({
 });
 
 /** An answer as agents read it, behind its `generation`. */
-const AnswerLine = z.object({
-  kind: z.literal('answer'),
-  ...written,
+const AnswerLine = line('answer', {
   turn: z.int().nonnegative(),
   ...Said.shape,
   /** What lists show after it, for readers of only the last lines. */
@@ -87,18 +79,14 @@ const AnswerLine = z.object({
 });
 
 /** An answer was given to a life: `whole` if it is known to have arrived. */
-const ServedLine = z.object({
-  kind: z.literal('served'),
-  ...written,
+const ServedLine = line('served', {
   turn: z.int().nonnegative(),
   life: z.int().positive(),
   whole: z.boolean(),
 });
 
 /** A request that got no call: the context is full, or a limit is reached. */
-const RefusedLine = z.object({
-  kind: z.literal('refused'),
-  ...written,
+const RefusedLine = line('refused', {
   life: z.int().positive(),
   key: z.string(),
   code: z.string(),
@@ -107,9 +95,7 @@ const RefusedLine = z.object({
   limit: z.enum(['calls', 'sequences', 'sampled_tokens']).exactOptional(),
 });
 
-const ExitLine = z.object({
-  kind: z.literal('exit'),
-  ...written,
+const ExitLine = line('exit', {
   life: z.int().positive(),
   code: z.int().nullable(),
   signal: z.string().nullable(),

@@ -20,10 +20,12 @@ export const Reward = z
   .min(-LARGEST_REWARD, tooLarge)
   .max(LARGEST_REWARD, tooLarge);
 
-export const written = {
+const written = {
   writer: z.string(),
   /** Seconds since the epoch, from the writer's monotonic clock. */
   at: z.number(),
   /** Of a fork: the rollout that it continues has played it. */
   inherited: z.literal(true).exactOptional(),
 };
+export const line = <const K extends string, T extends z.ZodRawShape>(kind: K, fields: T) =>
+  z.object({ kind: z.literal(kind), ...written, ...fields });

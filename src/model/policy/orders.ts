@@ -138,9 +138,7 @@ export const Begin = z.strictObject({
   mode: oneOf(['keep', 'abort'], 'keep').describe(
     'streams: `keep` freezes them, `abort` cuts them',
   ),
-  cache: CacheRule.default('reset').describe(
-    'the prefix cache: emptied (`reset`), or kept; then `cache_salt` separates versions',
-  ),
+  cache: manner.cache,
   groups: some.describe('how many collectives the engines form; null: one each'),
   quorum: some.describe('how many groups must have it; null: all that are not away'),
   probe: z

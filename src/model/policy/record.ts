@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Flag, orNull } from '../field-kinds.js';
+import { Flag, orNull, On } from '../field-kinds.js';
 import { LOGPROBS_MODES } from '../logprobs-mode.js';
 import { REPLICA_NEEDS, REPLICA_STATES } from '../workflow-safe/policy-states.js';
 import type { ReplicaState } from '../workflow-safe/policy-states.js';
@@ -52,7 +52,7 @@ const Standing = z.strictObject({
   /** Which process is behind the URL, as its join says; null: nobody says it. */
   instance: orNull(z.string()),
   /** false: it has joined, and nobody has compared it with the others yet. It is asked nothing that a rollout needs. */
-  examined: z.boolean().default(true),
+  examined: On,
   /** It gets no new request, and its streams are cut then; null: it is not draining. */
   draining_until: orNull(time),
 });

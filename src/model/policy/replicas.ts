@@ -1,6 +1,6 @@
 import { BaseUrl } from '../base-url.js';
 import { z } from 'zod';
-import { Flag, orNull, refuserOf, Duration } from '../field-kinds.js';
+import { Flag, orNull, refuserOf, Duration, On } from '../field-kinds.js';
 import { preview } from '../problems.js';
 import { listOf } from '../untrusted.js';
 import { MOST_ENGINES } from './orders.js';
@@ -54,7 +54,7 @@ export const Engines = z
     urls: listOf(
       z.union([z.string().transform((url) => ({ url })), z.unknown()]).pipe(Join),
     ).describe('its engines: URLs, or objects as `join` takes them'),
-    replace: z.boolean().default(true).describe('its other engines leave'),
+    replace: On.describe('its other engines leave'),
     force: Flag.describe('an empty list: all of its engines leave'),
   })
   .superRefine(({ urls, replace, force }, context) => {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, text } from '../field-kinds.js';
+import { count, countOrNull, maybe, maybeText, number, text, textOrNull } from '../field-kinds.js';
 import type { Limits } from '../workflow-safe/limits.js';
 import {
   PHASES,
@@ -13,15 +13,15 @@ import { Holder } from '../policy/orders.js';
 
 const texts = (what: string) => z.array(z.string()).exactOptional().describe(what);
 const by_url = 'by URL: its state, and what it lacks';
-const time = (what: string) => z.number().describe(`${what}, in milliseconds since 1970`);
+const time = (what: string) => number(`${what}, in milliseconds since 1970`);
 
 const WaitingFor = z.strictObject({
   service: text('a URL, or who has to act'),
   message: text('the last answer, or why there is none'),
-  holds: z.literal(true).exactOptional().describe('time limits do not run meanwhile'),
-  call: z.string().exactOptional().describe('who is asked, by name'),
+  holds: maybe(z.literal(true), 'time limits do not run meanwhile'),
+  call: maybeText('who is asked, by name'),
   tries: count('how often').exactOptional(),
-  since: z.string().exactOptional().describe('since when, as text'),
+  since: maybeText('since when, as text'),
   rollouts: count('of a batch: how many wait for it').exactOptional(),
 });
 export type Waiting = z.infer<typeof WaitingFor>;
@@ -31,7 +31,7 @@ export const FailuresByType = z.record(
   z.strictObject({
     rollouts: count('how many'),
     message: text('of the first one'),
-    example: z.string().exactOptional().describe('that rollout, for `temporal-rollout show`'),
+    example: maybeText('that rollout, for `temporal-rollout show`'),
   }),
 );
 export type Failures = z.infer<typeof FailuresByType>;
@@ -52,20 +52,18 @@ export const BatchProgress = z.strictObject({
   failed: count('rollouts that have ended without one'),
   turns: count('of rollouts that have ended, and of those that run as far as the batch has looked'),
   tokens: count('likewise'),
-  reward_sum: z.number().describe('of valid rollouts'),
+  reward_sum: number('of valid rollouts'),
   waiting: WaitingFor.nullable().describe(
     'the service that rollouts wait for, with its message; null: none',
   ),
-  elapsed_s: z.number().describe('seconds since its start, up to its last event'),
-  turns_per_s: z.number().describe('over that time'),
-  tokens_per_s: z.number().describe('likewise'),
+  elapsed_s: number('seconds since its start, up to its last event'),
+  turns_per_s: number('over that time'),
+  tokens_per_s: number('likewise'),
   ...claim,
-  continued: z
-    .literal(true)
-    .exactOptional()
-    .describe(
-      'it was started again: a part of `done` is of an earlier run, whose time does not count',
-    ),
+  continued: maybe(
+    z.literal(true),
+    'it was started again: a part of `done` is of an earlier run, whose time does not count',
+  ),
   replacements: count('rollouts that replace failed ones (`refill`)').exactOptional(),
   failures: FailuresByType.exactOptional().describe(
     'by type: how many, the first message, and a rollout that has it',
@@ -80,8 +78,8 @@ export const StreamProgress = z.strictObject({
     .describe('what it does; `done`: it was stopped'),
   step: count('the next one; `next_step` still returns those from `kept_from` on'),
   kept_from: count('earlier steps are forgotten'),
-  version: z.int().nullable().describe('of the previous step; null: unknown'),
-  served: z.int().nullable().describe('the lowest version that is served; null: unknown'),
+  version: countOrNull('of the previous step; null: unknown'),
+  served: countOrNull('the lowest version that is served; null: unknown'),
   in_flight: count('groups that run'),
   banked: count('groups that wait for a step'),
   admitted: count('all groups so far'),
@@ -97,20 +95,14 @@ export const StreamProgress = z.strictObject({
   failures: FailuresByType.exactOptional().describe(
     'of rollouts in groups that have ended since the last step, by type',
   ),
-  lag: z
-    .int()
-    .nullable()
-    .describe(
-      'how many versions the oldest open group would be behind if it were delivered now; null: unknown',
-    ),
+  lag: countOrNull(
+    'how many versions the oldest open group would be behind if it were delivered now; null: unknown',
+  ),
   max_in_flight: count('rollouts'),
   ...claim,
   why: text('what the next step waits for, in words'),
   waiting: WaitingFor.nullable().describe('what all of it waits for; null: nothing outside'),
-  steps_dir: z
-    .string()
-    .exactOptional()
-    .describe("folder of the steps on the worker's host, each with its `metrics.json`"),
+  steps_dir: maybeText("folder of the steps on the worker's host, each with its `metrics.json`"),
 });
 export type StreamProgress = z.infer<typeof StreamProgress>;
 
@@ -126,12 +118,10 @@ const state = z
   .describe(
     "`current`: it serves its version; `updating`; `asleep`: its memory is somebody else's for a while; `unknown`: it serves nothing until it has weights again; `away`: it does not answer",
   );
-const needs = z
-  .enum(REPLICA_NEEDS)
-  .exactOptional()
-  .describe(
-    '`load`: it is half loaded, and stays paused until it gets whole weights; `restart`: only a new process helps; absent: nothing',
-  );
+const needs = maybe(
+  z.enum(REPLICA_NEEDS),
+  '`load`: it is half loaded, and stays paused until it gets whole weights; `restart`: only a new process helps; absent: nothing',
+);
 const level = z
   .literal(SLEEP_LEVELS)
   .describe('1: the weights wait in the memory of the host; 2: they are dropped');
@@ -145,12 +135,12 @@ export const PublishResult = z.strictObject({
       z.strictObject({
         state,
         needs,
-        fault: z.string().exactOptional().describe('why it lacks the weights'),
+        fault: maybeText('why it lacks the weights'),
       }),
     )
     .describe(by_url),
-  paused_s: z.number().describe('the longest pause of a replica, in seconds'),
-  total_s: z.number().describe('the whole update, in seconds'),
+  paused_s: number('the longest pause of a replica, in seconds'),
+  total_s: number('the whole update, in seconds'),
   notes: texts('guarantees that are weaker than expected, in words'),
   may_delete: texts('paths of earlier adapters that no engine needs any more'),
 });
@@ -158,7 +148,7 @@ export type PublishResult = z.infer<typeof PublishResult>;
 
 /** The result of updates `abandon`, `attach`, `sleep`, `wake` and `release`. */
 export const PolicyState = z.strictObject({
-  version: z.int().nullable().describe('that enough replicas have; null: none'),
+  version: countOrNull('that enough replicas have; null: none'),
   replicas: PublishResult.shape.replicas,
 });
 export type PolicyState = z.infer<typeof PolicyState>;
@@ -172,16 +162,16 @@ export type SleepAnswer = z.infer<typeof SleepAnswer>;
 
 const ReplicaInView = z.strictObject({
   state,
-  version: z.int().nullable().describe('of its weights; null: unknown'),
+  version: countOrNull('of its weights; null: unknown'),
   epoch: count('changes whenever its weights may'),
   paused_until: z
     .number()
     .nullable()
     .describe('the end of its pause, at most, in milliseconds since 1970; null: it is not paused'),
-  fault: z.string().nullable().describe('its last one; null: none'),
+  fault: textOrNull('its last one; null: none'),
   needs,
-  owner: z.string().exactOptional().describe('who has listed it; absent: temporal.yaml'),
-  instance: z.string().exactOptional().describe('names its process; absent: nobody says it'),
+  owner: maybeText('who has listed it; absent: temporal.yaml'),
+  instance: maybeText('names its process; absent: nobody says it'),
   examined: z
     .literal(false)
     .exactOptional()
@@ -196,17 +186,14 @@ export type ReplicaView = z.infer<typeof ReplicaInView>;
 
 const RecordInView = z.strictObject({
   epoch: count('counts its changes'),
-  version: z.int().nullable().describe('that enough replicas have; null: none yet'),
-  target: z
-    .int()
-    .nullable()
-    .describe('the one that is being brought, or the last one; null: none yet'),
+  version: countOrNull('that enough replicas have; null: none yet'),
+  target: countOrNull('the one that is being brought, or the last one; null: none yet'),
   weights: z
     .record(
       z.string(),
       z.strictObject({
         kind: text('`checkpoint`: files; `lora`: an adapter; `transfer`: only a trainer has them'),
-        path: z.string().exactOptional().describe('of files'),
+        path: maybeText('of files'),
         base: count('of an adapter: the version of the weights that it is for').exactOptional(),
       }),
     )
@@ -241,22 +228,16 @@ const RecordInView = z.strictObject({
       incarnation: text('of its process'),
       since: time('when this name began'),
       at: time('its last update'),
-      took_from: z
-        .string()
-        .exactOptional()
-        .describe("whose hold it has ended by `take_over`; absent: nobody's"),
+      took_from: maybeText("whose hold it has ended by `take_over`; absent: nobody's"),
     })
     .exactOptional()
     .describe('who brings weights; absent: nobody has said who it is, or it was released'),
   courses: z
     .array(
       z.strictObject({
-        name: z.string().nullable().describe('of the training; null: it did not say'),
+        name: textOrNull('of the training; null: it did not say'),
         first: count('its first version'),
-        found: z
-          .int()
-          .nullable()
-          .describe('what was served when it began; null: nothing that was published'),
+        found: countOrNull('what was served when it began; null: nothing that was published'),
       }),
     )
     .exactOptional()
@@ -267,11 +248,11 @@ export type PolicyView = z.infer<typeof RecordInView>;
 
 /** One of the last updates, as in `status`. */
 const PublishSummary = z.strictObject({
-  version: z.int().nullable().describe('that was brought'),
+  version: countOrNull('that was brought'),
   at: time('its end'),
-  paused_s: z.number().describe('the longest pause of a replica, in seconds'),
-  total_s: z.number().describe('the whole update, in seconds'),
-  fault: z.string().nullable().describe('null: it succeeded'),
+  paused_s: number('the longest pause of a replica, in seconds'),
+  total_s: number('the whole update, in seconds'),
+  fault: textOrNull('null: it succeeded'),
 });
 export type PublishSummary = z.infer<typeof PublishSummary>;
 
@@ -288,7 +269,7 @@ export const PolicyStatus = z.strictObject({
   transfer: z
     .strictObject({
       done: z.number().nullable().describe('tensors or bytes; null: nothing'),
-      silent_s: z.number().describe('since it last said more, in seconds'),
+      silent_s: number('since it last said more, in seconds'),
       is_stale: z.boolean().describe('whether that is longer than `stall_limit`'),
     })
     .exactOptional()
@@ -303,11 +284,11 @@ export type PolicyStatus = z.infer<typeof PolicyStatus>;
 export const HeldEngine = z.strictObject({
   url: text('its base URL'),
   control_url: text('where its weights are changed'),
-  instance: z.string().nullable().describe('of its process; null: nobody says it'),
+  instance: textOrNull('of its process; null: nobody says it'),
   world_size: count('how many ranks it has'),
   rank_offset: count('its first rank in the collective of its group; the trainer is rank 0'),
   group: count('engines of one group fail together'),
-  backend: z.string().nullable().describe('of its transfers; null: the engine does not say it'),
+  backend: textOrNull('of its transfers; null: the engine does not say it'),
 });
 export type HeldEngine = z.infer<typeof HeldEngine>;
 

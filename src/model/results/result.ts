@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, maybe, text } from '../field-kinds.js';
+import { count, maybe, text, countOrNull, bool } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 
 /** How many of a batch's rollouts ended how. The last five add up to the first. */
@@ -13,7 +13,7 @@ export const Counts = z.strictObject({
 });
 export type Counts = z.infer<typeof Counts>;
 
-const path = (what: string) => z.string().describe(`path of ${what}`);
+const path = (what: string) => text(`path of ${what}`);
 
 /** What one kind of results consists of where nothing can be appended or renamed. */
 export const ResultObjects = z.array(
@@ -72,11 +72,10 @@ export type BatchResult = z.infer<typeof BatchResult>;
 /** The content of metrics.json of a stream's step. */
 export const StepResult = BatchResult.extend({
   step: count('the step, from 0'),
-  version: z
-    .int()
-    .nullable()
-    .describe('the version of the weights that train on it; null: none was ever given or served'),
-  final: z.boolean().describe("the stream's epochs are used up; this step may be short"),
+  version: countOrNull(
+    'the version of the weights that train on it; null: none was ever given or served',
+  ),
+  final: bool("the stream's epochs are used up; this step may be short"),
   notes: maybe(
     z.array(z.string()),
     'what the trainer should know of it, in words: groups that faster versions overtook, what is true of all its rollouts',

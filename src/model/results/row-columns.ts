@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, maybe, text } from '../field-kinds.js';
+import { count, maybe, text, bool, number } from '../field-kinds.js';
 import { foreignObject } from '../foreign-object.js';
 import { Failure, Shaping } from '../journal.js';
 import { LossMultiplier } from '../logprob.js';
@@ -58,9 +58,9 @@ export const Row = z.looseObject({
     "last state of the environment, which began as the sample's. The state that an ending turn returns is dropped",
   ),
   prompt_tokens: count('number of ids before the first generated one'),
-  total_reward: z
-    .number()
-    .describe('sum of the rewards of whole turns. In failures.jsonl it is often 0, and no reward'),
+  total_reward: number(
+    'sum of the rewards of whole turns. In failures.jsonl it is often 0, and no reward',
+  ),
   rewards: z
     .record(z.string(), z.number())
     .describe('sum by component, if the environment names components; else `{}`'),
@@ -71,17 +71,13 @@ export const Row = z.looseObject({
     .describe(
       'what ended it. `terminated`: the environment. `truncated`: a limit of length, or of the environment. `max_turns`: `max_rollout_turns`. Only these three are valid rollouts; the others are in failures.jsonl. `timeout`: `rollout_timeout` passed. `stopped`: signal `stop`, or a group that had enough. `cancelled`: a cancellation, or it never started. `failed`: a fault, or `overlong: drop`',
     ),
-  terminated: z.boolean().describe('the environment, or the end of an agent, ended it'),
-  truncated: z
-    .boolean()
-    .describe(
-      'a limit cut it (`max_new_tokens`, `max_seq_len`, or one of the environment). It may be `terminated`, too: an environment may grade a cut turn',
-    ),
-  max_turns_reached: z
-    .boolean()
-    .describe(
-      '`max_rollout_turns` ended it. Under `nemo-rl` and `nemo-rl-async`: it played as many turns, whatever ended it',
-    ),
+  terminated: bool('the environment, or the end of an agent, ended it'),
+  truncated: bool(
+    'a limit cut it (`max_new_tokens`, `max_seq_len`, or one of the environment). It may be `terminated`, too: an environment may grade a cut turn',
+  ),
+  max_turns_reached: bool(
+    '`max_rollout_turns` ended it. Under `nemo-rl` and `nemo-rl-async`: it played as many turns, whatever ended it',
+  ),
   turn_count: count(
     'whole turns: generations that the environment answered. Of an agent: its calls; where it asks for answers, those of the main sequence',
   ),

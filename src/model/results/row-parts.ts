@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, maybe, text } from '../field-kinds.js';
+import { bool, count, countOrNull, maybe, number, text, textOrNull } from '../field-kinds.js';
 import { CallMessage, CAUSES } from '../calls/message.js';
 import { Content } from '../content.js';
 import { foreignObject } from '../foreign-object.js';
@@ -26,10 +26,9 @@ const IdRun = z.object({
   end: count('index after the last one'),
 });
 
-const VersionLabel = z
-  .string()
-  .nullable()
-  .describe('the label of the weights (a number as text, for a published version), or null');
+const VersionLabel = textOrNull(
+  'the label of the weights (a number as text, for a published version), or null',
+);
 
 const REQUEST = {
   turn: count('turn, from 0; of an agent, the number of the call'),
@@ -78,14 +77,12 @@ export type LogMessage = z.infer<typeof RowMessage>;
 
 /** Sums over whole turns, in seconds; `wall_s` alone spans the rollout. */
 export const Timing = z.object({
-  queue_s: z
-    .number()
-    .describe(
-      "from a request to its first token: the engine's queue and prefill, summed over whole turns",
-    ),
-  generate_s: z.number().describe('generation of the whole turns'),
-  step_s: z.number().describe("the environment's steps. An agent's run is one step"),
-  wall_s: z.number().describe("from the rollout's start to its end, or to the last thing played"),
+  queue_s: number(
+    "from a request to its first token: the engine's queue and prefill, summed over whole turns",
+  ),
+  generate_s: number('generation of the whole turns'),
+  step_s: number("the environment's steps. An agent's run is one step"),
+  wall_s: number("from the rollout's start to its end, or to the last thing played"),
 });
 export type Timing = z.infer<typeof Timing>;
 
@@ -106,12 +103,10 @@ export const masked = z
   .describe(
     'runs of generated tokens that do not train: in a stream with `when_stale: mask` those that are too old, in a fork those of the rollout that it continues. `train_mask` is without them',
   );
-export const overSpan = z
-  .literal(true)
-  .exactOptional()
-  .describe(
-    'an answer has tokens of more versions than `max_version_span`: the agent had read its beginning',
-  );
+export const overSpan = maybe(
+  z.literal(true),
+  'an answer has tokens of more versions than `max_version_span`: the agent had read its beginning',
+);
 export const finishReasons = z
   .array(Finish.shape.finish_reason)
   .describe(
@@ -124,17 +119,14 @@ export const RowSequence = z.strictObject({
     .int()
     .positive()
     .describe('number of the sequence. The main one, 0, is the row itself'),
-  parent: z
-    .int()
-    .nullable()
-    .describe('number of the sequence with whose ids it begins; null: none'),
+  parent: countOrNull('number of the sequence with whose ids it begins; null: none'),
   fork: count('how many ids it takes from `parent`. They do not train again here'),
   cause: z
     .enum(CAUSES)
     .describe(
       "why the sequence begins. `separate`: another system message, or other tools. `edited`, `shortened`: the agent changed the conversation. `resampled`: it asked the same again. `diverged`: an agent that was started again asked something new. `template`: the chat template renders earlier messages otherwise. `first`: it is the rollout's first",
     ),
-  train: z.boolean().describe('whether the sequence trains'),
+  train: bool('whether the sequence trains'),
   why: maybe(
     z.enum(UNTRAINED),
     'why the sequence does not train. `abandoned`: the last life of the agent never asked for it. `unread`: the agent never got the whole answer. `resampled`: it went on from another answer to the same (`train_resampled`). `separate`: `train_separate` leaves it out',
@@ -157,9 +149,9 @@ export const AllTokens = z.strictObject({
 });
 
 export const ProgramEnd = z.strictObject({
-  code: z.int().nullable().describe('exit code; null: a signal ended it'),
-  signal: z.string().nullable().describe('the signal that ended it, or null'),
+  code: countOrNull('exit code; null: a signal ended it'),
+  signal: textOrNull('the signal that ended it, or null'),
   tail: text('the last 2 kB of what it printed'),
-  submission: z.string().nullable().describe('its submission, or null'),
+  submission: textOrNull('its submission, or null'),
   metadata: foreignObject().nullable().describe('the `metadata` that it returned, or null'),
 });

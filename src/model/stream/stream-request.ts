@@ -1,8 +1,6 @@
 import { z } from 'zod';
-import { Count, oneOf, orNull, Positive, refuserOf } from '../field-kinds.js';
-import type { BatchRequest } from '../batch-request.js';
-import { groupSettings } from '../batch-request.js';
-import { checkSettings } from '../setting-checks.js';
+import { Count, On, oneOf, orNull, Positive, refuserOf } from '../field-kinds.js';
+import { type BatchRequest, checkSettings, groupSettings } from '../batch-request.js';
 import { preview } from '../problems.js';
 
 /** The request that starts a stream: the input of workflow `rolloutStream`. A batch's request without `completion`. */
@@ -30,7 +28,7 @@ const streamSettings = {
       'how many failed members of one group are replaced by a new repeat; absent: `num_repeats`',
     ),
   epochs: orNull(Positive).describe('how often all samples are played; null: without end'),
-  shuffle: z.boolean().default(true).describe('each epoch has its own order of the samples'),
+  shuffle: On.describe('each epoch has its own order of the samples'),
   seed: z.int().default(0).describe('seed of the order'),
   keep_steps: orNull(Positive).describe(
     'how many delivered steps are kept; null: all, until `forget`',

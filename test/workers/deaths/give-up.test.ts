@@ -5,7 +5,7 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import { msToTs } from '@temporalio/common/lib/time.js';
 import { onLoopback, openServer } from '../../../src/client/server.js';
 import { workerIdentity } from '../../../src/temporal/pollers.js';
-import { giveUp } from '../../../src/workers/deaths/give-up.js';
+import { giveUp } from '../../../src/workers/deaths/deployed.js';
 import type { OwnServer } from '../../../lab/bed/server.js';
 import { startLoneServer } from '../../../lab/bed/stack.js';
 import { PATIENCE_MS } from '../../../lab/bed/waiting.js';
