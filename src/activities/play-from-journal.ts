@@ -1,10 +1,8 @@
-import type { Failure } from '../model/journal.js';
 import { lastWordsOf } from '../model/journal/last-words.js';
-import { glanceOf } from '../model/journal/outcome.js';
+import { glanceOf, type Outcome } from '../model/journal/outcome.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import { totalsOf } from '../model/journal/trajectory.js';
 import { naturalEnd } from '../model/turn/stop-rules.js';
-import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
 import { checkAgentIsThere, runOf, stopped } from './agent/open-life.js';
 import type { TurnActivity } from './contract.js';
@@ -18,19 +16,13 @@ import { endSessionOf } from './turn/session.js';
 
 const LEAST_FOLD_BYTES = 16_384;
 
-/** How a rollout ends. `failure` belongs to an end that is not valid. */
-interface RolloutEnd {
-  stop_reason: StopReason;
-  failure: Failure | null;
-}
-
 export interface Play {
   /** The activity under which the attempt claims the journal. */
   by: Claimant;
   /** Plays on from where the journal is. Not called for a rollout that has ended. */
   play: (playing: Playing) => Promise<void>;
   /** The end of a rollout whose turns have reached none; null: it continues. */
-  otherwise?: (trajectory: Trajectory) => RolloutEnd | null;
+  otherwise?: (trajectory: Trajectory) => Outcome | null;
 }
 
 /**
@@ -74,7 +66,7 @@ export async function playFromJournal(
 /** Writes a rollout's end, after its session is over, and its program, which has nothing left to play for. */
 async function endRollout(
   playing: Playing,
-  { stop_reason, failure, ...dependencies }: RolloutEnd & Dependencies,
+  { stop_reason, failure, ...dependencies }: Outcome & Dependencies,
 ): Promise<void> {
   const { journal, ref, signal } = playing;
   const { trajectory } = journal;

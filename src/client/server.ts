@@ -53,11 +53,7 @@ export const onLoopback = ({
   address,
   namespace,
   taskQueue,
-}: {
-  address: string;
-  namespace: string;
-  taskQueue?: string;
-}): ServerAddress => ({
+}: Pick<ServerAddress, 'namespace' | 'taskQueue'> & { address: string }): ServerAddress => ({
   options: { address, channelArgs: LOOPBACK_CHANNEL },
   namespace,
   ...(taskQueue !== undefined && { taskQueue }),

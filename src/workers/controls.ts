@@ -9,7 +9,7 @@ import { readSecret } from '../platform/secrets.js';
 import type { Allowance } from '../platform/waits/allowance.js';
 import type { GenerationServiceSettings } from './generation-settings.js';
 
-interface ControlsContext {
+export interface ServiceContext {
   settings: GenerationServiceSettings;
   env: NodeJS.ProcessEnv;
   replies: Allowance;
@@ -19,7 +19,7 @@ export type PolicyParts = Omit<PolicyService, 'sayPhase' | 'wake'> & { close: ()
 
 export function createPolicyParts(
   name: string,
-  { records, ...context }: ControlsContext & { records: PolicyRecords },
+  { records, ...context }: ServiceContext & { records: PolicyRecords },
 ): PolicyParts {
   const { allow, base_urls, model, forget_after } = context.settings;
   const controls = createControls(name, context);
@@ -41,7 +41,7 @@ interface Place {
 }
 
 /** One for each replica of temporal.yaml, and for those that the record has beside it, as far as that allows them. */
-export function createControls(name: string, context: ControlsContext) {
+export function createControls(name: string, context: ServiceContext) {
   const { allow, base_urls, control } = context.settings;
   const allowed = allowedBy(allow);
   const given = base_urls.map((url, i): Place => {
@@ -72,7 +72,7 @@ export function createControls(name: string, context: ControlsContext) {
 
 function createControl(
   name: string,
-  { settings, env, replies, url, control_url, given }: ControlsContext & Place,
+  { settings, env, replies, url, control_url, given }: ServiceContext & Place,
 ): WeightControl {
   const { api_key_env } = settings.control;
   const { lookupFor } = allowedBy(settings.allow);

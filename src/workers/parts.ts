@@ -10,9 +10,8 @@ import type { GenerationService, PolicyReading } from '../generation/generation-
 import { createReplicas } from '../generation/replicas/replicas.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { allowedBy } from '../platform/http/allowed.js';
-import type { Allowance } from '../platform/waits/allowance.js';
-import { createAllowance } from '../platform/waits/allowance.js';
-import type { PolicyParts } from './controls.js';
+import { type Allowance, createAllowance } from '../platform/waits/allowance.js';
+import type { PolicyParts, ServiceContext } from './controls.js';
 import { apiKeyOf, createPolicyParts } from './controls.js';
 import type { Config } from './config.js';
 import type { GenerationServiceSettings } from './generation-settings.js';
@@ -46,7 +45,7 @@ export async function createParts(config: Config, { env, log }: PartsContext) {
   const services = Object.entries(config.generation);
   const policies = new Map(
     services.map(([name, settings]): [string, PolicyParts] => {
-      const records = createPolicyRecords({ facts: store.facts, service: name });
+      const records = createPolicyRecords(name, { facts: store.facts });
       return [name, createPolicyParts(name, { settings, env, replies, records })];
     }),
   );
@@ -110,12 +109,6 @@ function deployedOf(
     roles: observationRoles(settings),
     is_asked: steps || isRemote(settings),
   };
-}
-
-interface ServiceContext {
-  settings: GenerationServiceSettings;
-  env: NodeJS.ProcessEnv;
-  replies: Allowance;
 }
 
 /** How replicas of a service are asked to sample, each by its URL. */

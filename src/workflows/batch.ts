@@ -34,7 +34,7 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
   // stay. A failed rollout never fails its siblings (children/run-rollouts.ts): it becomes a row of failures.jsonl.
   // Under `refill` another repeat of its sample replaces it (children/refill.ts). A failed slice leaves its rows to the
   // closing pass.
-  const { batch_id, num_repeats, max_in_flight, slices } = plan;
+  const { batch_id, slices } = plan;
   const k = plan.min_k?.k ?? null;
   const endDeadline = stopAtDeadline(plan, () => {
     run.stop();
@@ -43,13 +43,9 @@ export async function rolloutBatch(input: unknown, options?: unknown): Promise<B
   const run =
     rows !== undefined && more.length === 0 && plan.plays_rollouts !== true
       ? runRollouts({
-          batch_id,
+          ...plan,
           rows,
-          num_repeats,
-          max_in_flight,
           rollout_timeout: plan.limits.rollout_timeout,
-          priority: plan.priority,
-          heartbeat_timeout_ms: plan.heartbeat_timeout_ms,
           onChange: view.counted,
           onEnded: (row) => {
             groups.ended([row]);

@@ -17,7 +17,7 @@ import { checkPolicyInput } from './steering/input-checks.js';
 export async function policy(input: unknown): Promise<never> {
   const { service, updates = [], heard: before } = checkPolicyInput(input);
   const heard = watchHolders(before);
-  const shown = showPolicy({ service, before: updates, heard });
+  const shown = showPolicy(service, { before: updates, heard });
   const orders = handleOrders(service, shown);
   const watches = watchTimes(shown);
   const history = watchHistory();

@@ -7,7 +7,7 @@ import type { Facts } from '../../src/trajectories/trajectory-store.js';
 import { onEachStore } from '../fakes/stores.js';
 
 const KEPT = 5;
-const recordsIn = (facts: Facts) => createPolicyRecords({ facts, service: 'default', kept: KEPT });
+const recordsIn = (facts: Facts) => createPolicyRecords('default', { facts, kept: KEPT });
 /** The next version, whatever there is. */
 const next = (before: PolicyRecord | null): PolicyRecord => ({
   ...(before ?? firstRecord(['http://a'])),
@@ -24,7 +24,7 @@ async function numbersIn({ find }: Pick<Facts, 'find'>): Promise<number[]> {
 onEachStore((open) => {
   test('of the records as many stay as are kept, whatever an earlier release has left', async (t) => {
     const { store, elsewhere } = await open(t);
-    const before = createPolicyRecords({ facts: store.facts, service: 'default', kept: 40 });
+    const before = createPolicyRecords('default', { facts: store.facts, kept: 40 });
     for (let n = 0; n < 20; n++) await before.change(next);
     assert.equal((await numbersIn(store.facts)).length, 20);
     const records = recordsIn(elsewhere().facts);
@@ -51,7 +51,7 @@ onEachStore((open) => {
     const { store, elsewhere } = await open(t);
     for (const already of [0, 1]) {
       const service = `held-${already}`;
-      const other = createPolicyRecords({ facts: elsewhere().facts, service, kept: KEPT });
+      const other = createPolicyRecords(service, { facts: elsewhere().facts, kept: KEPT });
       if (already > 0) await other.change(next);
       let epoch = -1;
       const facts: Facts = {
@@ -62,7 +62,7 @@ onEachStore((open) => {
           return await store.facts.put(fact);
         },
       };
-      const held = createPolicyRecords({ facts, service, kept: KEPT });
+      const held = createPolicyRecords(service, { facts, kept: KEPT });
       const changed = await held.change(next);
       assert.deepEqual([changed?.epoch, changed?.version], [13, 14]);
       assert.deepEqual(await other.latest(), changed);
@@ -74,7 +74,7 @@ onEachStore((open) => {
     const { store } = await open(t);
     // The last two begin with the same digits.
     const names = ['default', 'a.b', 'a:002eb', '.hidden', '-a', '../..', '默认', 'ǵb', 'Ὓ'];
-    const recordsOf = (service: string) => createPolicyRecords({ facts: store.facts, service });
+    const recordsOf = (service: string) => createPolicyRecords(service, { facts: store.facts });
     for (const name of names)
       assert.notEqual(await recordsOf(name).change(() => firstRecord([`http://${name}`])), null);
     for (const name of names) {

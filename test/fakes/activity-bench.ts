@@ -201,7 +201,7 @@ export async function activityBench(
       },
     policy: (service) =>
       parts.controls && {
-        records: createPolicyRecords({ facts: files.store.facts, service }),
+        records: createPolicyRecords(service, { facts: files.store.facts }),
         controls: () => parts.controls ?? [],
         urls: parts.urls ?? parts.controls.map(({ replica }) => replica),
         refusalOf: parts.refusalOf ?? (() => Promise.resolve(null)),

@@ -26,7 +26,7 @@ test('a policy that no replica serves is broken, with the last error; without a 
 
   const opened = openStore(config, { env: {}, max_cached_bytes: 0, max_request_bytes: 0 });
   t.after(() => opened.close());
-  const records = createPolicyRecords({ facts: opened.store.facts, service: 'default' });
+  const records = createPolicyRecords('default', { facts: opened.store.facts });
   await records.change(() => firstRecord([ENGINE]));
   const [served] = await check();
   assert.equal(served?.state, 'ok');

@@ -16,7 +16,7 @@ const published = (): PolicyRecord => ({ ...firstRecord([URL, OTHER]), version: 
 /** A worker's look at the record, as often as `look` is called. */
 async function kept(t: TestContext) {
   const { store } = await temporaryStore(t);
-  const records = createPolicyRecords({ facts: store.facts, service: 'default' });
+  const records = createPolicyRecords('default', { facts: store.facts });
   const world = { isRunning: true, woken: 0, looked: 0 };
   const latest = records.latest;
   const counted = {

@@ -25,7 +25,7 @@ describe('the history of a batch', () => {
 describe('the histories of slices', () => {
   const batch = { workflowId: 'b', historyLength: 20 };
   const slicesOfBatch = (samples: number, max_in_flight = 256) => {
-    const slices = slicesOf({ samples, num_repeats: 1 });
+    const slices = slicesOf(samples, { num_repeats: 1 });
     const limits = {
       max_rollout_turns: 1,
       max_new_tokens: 1,

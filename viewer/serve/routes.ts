@@ -1,7 +1,6 @@
 import { follow, SELDOM } from '../../src/client/follow.js';
-import { placeText } from '../../src/client/show/entry.js';
 import type { RolloutRef } from '../../src/model/batch-request.js';
-import { BATCH_ID, rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
+import { BATCH_ID, placeText, rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import { allOf, inLists } from '../../src/platform/waits/several-at-once.js';
 import type { RolloutEntry, RunDocument } from '../documents.js';
 import { readDocument } from '../read/rollout.js';

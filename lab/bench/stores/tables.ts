@@ -1,6 +1,7 @@
 import { BatchRequest } from '../../../src/model/batch-request.js';
 import { createBatchReader } from '../../../src/client/show/read-batch.js';
-import { batchToFold, foldRows, rowsOf } from '../../../src/activities/close/fold-rows.js';
+import { batchToFold, foldRows } from '../../../src/activities/close/fold-rows.js';
+import { rowsOf } from '../../../src/model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { ContenderProcess } from '../contender-process.js';
 import { median } from '../measure.js';

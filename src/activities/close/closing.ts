@@ -12,15 +12,16 @@ import {
 import { notesOf } from '../../model/results/notes.js';
 import { groupTable } from '../../model/results/group-table.js';
 import { Summary } from '../../model/results/summary.js';
+import type { Place } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { slicesOf } from '../../model/workflow-safe/slices.js';
+import { rowsOf, slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs, PartWriter } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { BatchResult, Counts } from '../contract.js';
 import type { Body, Dependencies } from '../dependencies.js';
 import { environmentMetrics } from './environment-metrics.js';
-import type { BatchToFold, Place } from './fold-rows.js';
-import { batchToFold, foldRows, rowsOf } from './fold-rows.js';
+import type { BatchToFold } from './fold-rows.js';
+import { batchToFold, foldRows } from './fold-rows.js';
 
 /**
  * The closing pass. Journals become rows and summary lines, one at a time and in manifest order; summaries become
@@ -32,7 +33,7 @@ export const closeBatch: Body<'closeBatch'> = async ([input], running) => {
   const batch = await batchToFold(input, running);
   const samples = await store.sampleCount(input.batch_id);
   const { request } = batch;
-  const parts = slicesOf({ samples, num_repeats: request.num_repeats });
+  const parts = slicesOf(samples, request);
   const closing = { ...running, ...batch, outputs };
   for (const part of parts) await closePart(part, closing);
   const closed = await joinParts(parts, {

@@ -1,18 +1,15 @@
 import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
-import type { DeliveredIn } from '../../model/stream/step-row.js';
+import type { DeliveredIn, Folded } from '../../model/stream/step-row.js';
 import { inStep } from '../../model/stream/step-row.js';
 import type { StreamPlace } from '../../model/workflow-safe/stream/sample-order.js';
 import type { ClosingReason, Outcome } from '../../model/journal/outcome.js';
 import { hasEnded, isRow, outcomeOf, surplusOf } from '../../model/journal/outcome.js';
-import type { Row } from '../../model/results/row.js';
 import { toRow } from '../../model/results/row.js';
-import type { Summary } from '../../model/results/summary.js';
 import { toSummary } from '../../model/results/summary.js';
 import type { Sample } from '../../model/sample.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
-import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { type Place, rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { describeError } from '../../platform/errors.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
@@ -41,10 +38,8 @@ export async function batchToFold(
   return { input, request, replacements, store, endOf };
 }
 
-export interface FoldedRow {
+export interface FoldedRow extends Folded {
   place: Place;
-  row: Row;
-  summary: Summary;
 }
 
 /** `written`: the last rollout whose row is written already. It and those before it are left out. */
@@ -111,11 +106,6 @@ function lostEnds({ input, store, delivered, endOf, warn }: BatchToFold & Pick<A
 /** Replacements by row, in order of their repeats. */
 export type Replacements = ReadonlyMap<number, readonly number[]>;
 
-export interface Place {
-  row: number;
-  repeat: number;
-}
-
 /** Replacements that were started in any run of the batch, which therefore have a journal. */
 async function findReplacements({
   batch_id,
@@ -132,10 +122,6 @@ async function findReplacements({
     else repeats.push(repeat);
   }
   return found;
-}
-
-export function* rowsOf({ first, last }: RowRange): Generator<number> {
-  for (let row = first; row <= last; row++) yield row;
 }
 
 /** The rollouts of some rows in input order: each row's repeats, then its replacements. */

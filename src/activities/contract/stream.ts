@@ -59,11 +59,8 @@ export interface StreamPlan extends PlayedPlan {
 }
 
 /** The state of a stream: from the store, or from the previous run. */
-export interface StreamState {
+export interface StreamState extends Pick<Served, 'is_published' | 'waiting'> {
   pacing: PacingState;
-  is_published: boolean;
-  /** Why the policy serves nothing; null: it does. */
-  waiting?: Waiting | null;
   /** Whether a version was ever known. */
   is_versioned: boolean;
   /** As in `Served`, of a published policy. */

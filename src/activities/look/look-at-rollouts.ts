@@ -12,15 +12,13 @@ import {
 } from '../../model/journal/standing.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
-import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { type Place, placeText, rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { sliceId, slicesOf } from '../../model/workflow-safe/slices.js';
+import { rowsOf, sliceId, slicesOf } from '../../model/workflow-safe/slices.js';
 import type { Waiting } from '../../model/results/answers.js';
 import { isOfTemporal } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Ended } from '../contract.js';
-import type { Place } from '../close/fold-rows.js';
-import { rowsOf } from '../close/fold-rows.js';
 import type { Body, Dependencies } from '../dependencies.js';
 import { viewOf } from '../../model/policy/view.js';
 import { commonMs } from '../../platform/waits/common-clock.js';
@@ -46,11 +44,11 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
   // terminated or deleted.
   const running = places?.map(([row, repeat]): Place => ({ row, repeat })) ?? null;
   const journals = in_groups ? (running ?? []) : await store.listJournals(batch_id);
-  const runs = running && placeKeys(running);
+  const runs = running && textsOf(running);
   const slices =
     request === null || running !== null
       ? []
-      : slicesOf({ ...request, samples: await store.sampleCount(batch_id) });
+      : slicesOf(await store.sampleCount(batch_id), request);
   const all = running ?? placesIn(slices, request?.num_repeats);
   const seen: Quiet[] = [];
   for (const place of journals) {
@@ -67,7 +65,7 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
       ended.valid += 1;
       ended.reward_sum += standing.total_reward;
     }
-    if (runs?.has(placeKey(place)) === false) continue;
+    if (runs?.has(placeText(place)) === false) continue;
     const waiting = await waitingAt(standing, { ref, service, store });
     if (waiting !== null) waits.push({ ref, waiting });
     // One that has ended is over, unless it is known to run still.
@@ -106,8 +104,7 @@ interface Quiet {
   mayRun: boolean;
 }
 
-const placeKey = ({ row, repeat }: Place): string => `${row}-${repeat}`;
-const placeKeys = (places: readonly Place[]): ReadonlySet<string> => new Set(places.map(placeKey));
+const textsOf = (places: readonly Place[]): ReadonlySet<string> => new Set(places.map(placeText));
 
 /** A batch of slices does not know who runs. Where only so many wait, one that does not would matter. */
 const FEW = 20;
@@ -115,15 +112,15 @@ const FEW = 20;
 /** All of a batch of slices, in the order in which each slice starts them; of one that is not there, its first. */
 function* placesIn(slices: readonly RowRange[], num_repeats = 1): Generator<Place> {
   if (slices.length === 0) yield { row: 0, repeat: 0 };
-  for (const row of slices.flatMap((slice) => [...rowsOf(slice)]))
+  for (const row of slices.flatMap(rowsOf))
     for (let repeat = 0; repeat < num_repeats; repeat++) yield { row, repeat };
 }
 
 /** The first that runs, or is the next to run, and has no journal yet. */
 function withoutJournal(all: Iterable<Place>, journals: readonly Place[]): Quiet | null {
-  const begun = placeKeys(journals);
+  const begun = textsOf(journals);
   for (const place of all)
-    if (!begun.has(placeKey(place))) return { place, moved_at: 0, mayRun: true };
+    if (!begun.has(placeText(place))) return { place, moved_at: 0, mayRun: true };
   return null;
 }
 

@@ -31,7 +31,7 @@ export const planBatch: Body<'planBatch'> = async ([input, options], dependencie
     if (isAgain) await forgetRollouts(batch_id, store);
   }
   const { num_repeats, max_in_flight } = request;
-  const slices = slicesOf({ samples: samples.length, num_repeats });
+  const slices = slicesOf(samples.length, { num_repeats });
   return {
     batch_id,
     samples: samples.length,

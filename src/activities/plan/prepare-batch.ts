@@ -49,7 +49,7 @@ export async function prepareRequest(
   await askAboutSamples({ samples, tasks }, { ...dependencies, request, signal });
   const names = [...tasks.keys()];
   if (pool === null) return { request, samples, tasks: names, logprobs_mode: null };
-  const model = await resolveModel({ request, pool, signal });
+  const model = await resolveModel(request, { pool, signal });
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, signal, warn };
   await checkEngines(asked, dependencies);
@@ -110,15 +110,10 @@ function poolFor(
  * At least one replica must be available, and every available one must serve the model: a rollout may be played on any
  * of them.
  */
-async function resolveModel({
-  request,
-  pool,
-  signal,
-}: {
-  request: BatchRequest;
-  pool: GenerationPool;
-  signal: AbortSignal;
-}): Promise<string> {
+async function resolveModel(
+  request: BatchRequest,
+  { pool, signal }: { pool: GenerationPool; signal: AbortSignal },
+): Promise<string> {
   const described = await askedOnce(() => pool.describe(signal)).catch((error: unknown) => {
     throw withRemedy(error, pool);
   });

@@ -11,15 +11,10 @@ export type PolicyRecords = ReturnType<typeof createPolicyRecords>;
 const KEPT = 1000;
 
 /** The record of one service's policy. Methods throw `StoreFault`. `kept`: how many earlier records stay. */
-export function createPolicyRecords({
-  facts,
-  service,
-  kept = KEPT,
-}: {
-  facts: Facts;
-  service: string;
-  kept?: number;
-}) {
+export function createPolicyRecords(
+  service: string,
+  { facts, kept = KEPT }: { facts: Facts; kept?: number },
+) {
   const records = factsOf(['_policy', encoded(service)], {
     schema: PolicyRecord,
     facts,

@@ -5,7 +5,7 @@ import type { BatchRequest, RolloutRef } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import type { Content } from '../../model/content.js';
 import { referenceImages, textOf } from '../../model/content.js';
-import type { LineOf, RolloutSettings } from '../../model/journal.js';
+import { type LineOf, RolloutSettings } from '../../model/journal.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import type { LogMessage } from '../../model/results/row-parts.js';
 import type { Sample } from '../../model/sample.js';
@@ -146,22 +146,12 @@ async function epochOf(
   return { epoch: placeOfGroup(ref.row, { ...request.stream, samples }).epoch };
 }
 
-export function settingsOf(request: BatchRequest): RolloutSettings {
-  return {
+export const settingsOf = (request: BatchRequest): RolloutSettings =>
+  RolloutSettings.parse({
+    ...request,
     generation: { ...request.generation, observation_format: observationFormatOf(request) },
     model: request.generation.model ?? '',
-    num_repeats_add_seed: request.num_repeats_add_seed,
-    max_seq_len: request.max_seq_len,
-    max_rollout_turns: request.max_rollout_turns,
-    semantics: request.semantics,
-    policy_version: request.policy_version,
-    max_version_span: request.max_version_span,
-    attempts: request.attempts,
-    overlong: request.overlong,
-    train_resampled: request.train_resampled,
-    train_separate: request.train_separate,
-  };
-}
+  });
 
 interface Asking {
   service: GenerationService;

@@ -2,15 +2,14 @@ import type { Glance } from '../../model/journal/glance.js';
 import type { Failure, LineOf } from '../../model/journal.js';
 import type { Standing } from '../../model/journal/standing.js';
 import { lastFault, waitingOf } from '../../model/journal/standing.js';
+import type { Place } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS, type StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { shortened } from '../../platform/errors.js';
 import { plainLine } from '../../platform/plain.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 
 /** A rollout as a list shows it. */
-export interface Entry {
-  row: number;
-  repeat: number;
+export interface Entry extends Place {
   task_name: string | null;
   /** null: it has not ended. */
   ended: StopReason | null;
@@ -32,19 +31,12 @@ export interface Entry {
   reason: string | null;
 }
 
-export interface Place {
-  row: number;
-  repeat: number;
-}
-
 export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean => VALID_STOP_REASONS.has(ended);
 
 export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
   entry.ended !== null && !isValid(entry);
 
 export const inOrder = (a: Place, b: Place): number => a.row - b.row || a.repeat - b.repeat;
-
-export const placeText = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 
 /** What its journal says. */
 export interface Read {

@@ -3,7 +3,8 @@ import type { Column, Line, TextStyle } from '../text-line.js';
 import { renderLine, tableOf } from '../text-line.js';
 import { widthOf } from '../text-width.js';
 import type { Entry } from './entry.js';
-import { isFailed, isValid, placeText } from './entry.js';
+import { placeText } from '../../model/workflow-safe/rollout-id.js';
+import { isFailed, isValid } from './entry.js';
 
 export interface List {
   batch_id: string;

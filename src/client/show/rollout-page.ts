@@ -15,7 +15,7 @@ import { callBlocks, treeBlocks } from './call-blocks.js';
 import type { Block, PageOptions } from './block.js';
 import { block, isShown, meanOf, sampledFacts, seams, tokenTable } from './block.js';
 import type { Entry } from './entry.js';
-import { placeText } from './entry.js';
+import { placeText } from '../../model/workflow-safe/rollout-id.js';
 import type { Happening } from './history.js';
 import { rewardText, stateSpan } from './list-page.js';
 import type { Rollout } from './read-batch.js';

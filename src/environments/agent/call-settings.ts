@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/calls/parsers/names.js';
+import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/journal/agent-lines.js';
 import { Duration } from '../../model/field-kinds.js';
 import { oneOf, orNull, Positive } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';

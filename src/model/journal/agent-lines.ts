@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { KeptJson } from '../../platform/json/kept.js';
 import { AskedSampling, CallMessage, CAUSES, Said } from '../calls/message.js';
 import { Glance } from './glance.js';
-import { REASONING_PARSERS, TOOL_PARSERS } from '../calls/parsers/names.js';
 import { foreign, line, Reward, tokenIds } from './line-parts.js';
 
 /** Lines of a rollout whose agent asks for answers by itself. `calls.ts` defines what they mean together. */
@@ -13,6 +12,11 @@ const tools = z.custom<Tools>(
   (value) => Array.isArray(value) || value instanceof KeptJson,
   'expected a list',
 );
+
+/** How answers can be read; `none`: what they say is text. */
+export const TOOL_PARSERS = ['hermes', 'none'] as const;
+/** `deepseek_r1`: the prompt has opened the thoughts. */
+export const REASONING_PARSERS = ['qwen3', 'deepseek_r1', 'none'] as const;
 
 /** In force for the whole rollout, since the calls of all its lives are read alike. */
 export const Program = z.object({

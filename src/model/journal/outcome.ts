@@ -11,7 +11,7 @@ import { OVERLONG } from '../workflow-safe/failures.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 
-/** How a rollout counts when its batch is closed. */
+/** How a rollout ends, or counts when its batch is closed. `failure` belongs to an end that is not valid. */
 export interface Outcome {
   stop_reason: StopReason;
   failure: Failure | null;

@@ -18,7 +18,7 @@ export interface DeliveredIn {
   born: ReadonlyMap<number, number>;
 }
 
-interface Folded {
+export interface Folded {
   row: Row;
   summary: Summary;
 }

@@ -102,7 +102,7 @@ async function checkedProblem(
     (await template.decode(said)).trim() === text;
   if (isSaid) return await turnsProblem(conversation, { ...template, said, text });
   const written = { what: 'message 1 (assistant)', ids: await template.encode(text) };
-  const parts = [...promptParts({ shown, opened, count: 1 }), written];
+  const parts = [...promptParts(1, { shown, opened }), written];
   return (
     (await difference(parts, { got: seam.before, template })) ??
     `the chat template writes an answer as ${preview(await template.decode(said))}: ${REMEDY}`
@@ -133,7 +133,7 @@ async function turnsProblem(
     { what: `message ${k} (assistant)`, ids: said },
     { what: `message ${k + 1} (${role})`, ids: ids ?? [] },
   ];
-  const once = [...promptParts({ shown, opened, count }), ...turn(behindFirst, count)];
+  const once = [...promptParts(count, { shown, opened }), ...turn(behindFirst, count)];
   const twice = [...once, ...turn(behindSecond, count + 2)];
   return (
     (await difference(once, { got: afterOne, template })) ??
@@ -141,15 +141,10 @@ async function turnsProblem(
   );
 }
 
-function promptParts({
-  shown,
-  opened,
-  count,
-}: {
-  shown: readonly number[];
-  opened: readonly number[];
-  count: number;
-}): Part[] {
+function promptParts(
+  count: number,
+  { shown, opened }: Record<'shown' | 'opened', readonly number[]>,
+): Part[] {
   const end = commonPrefix(opened, shown) === shown.length ? shown.length : opened.length;
   const last = count === 1 ? 'message 0' : `messages 0 to ${count - 1}`;
   return [

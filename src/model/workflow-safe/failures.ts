@@ -5,17 +5,9 @@ const MOST_TEXT = 300;
 export const oneFailure = ({
   type,
   message,
-  example,
-}: {
-  type: string;
-  message: string;
-  example?: string;
-}): Failures => ({
-  [type]: {
-    rollouts: 1,
-    message: message.slice(0, MOST_TEXT),
-    ...(example !== undefined && { example }),
-  },
+  ...found
+}: { type: string } & Omit<Failures[string], 'rollouts'>): Failures => ({
+  [type]: { rollouts: 1, message: message.slice(0, MOST_TEXT), ...found },
 });
 
 export function sumOf(all: readonly (Failures | undefined)[]): Failures {

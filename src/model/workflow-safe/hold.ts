@@ -6,9 +6,6 @@ export const HOLD_MS = 5 * 60_000;
 /** Times are in milliseconds since 1970. */
 export type HoldView = NonNullable<PolicyView['hold']>;
 
-/** Versions that one trainer has brought, up to the next one's first. */
-export type CourseView = NonNullable<PolicyView['courses']>[number];
-
 export interface Heard {
   /** When it began to listen: a database that was lost takes nobody's hold. */
   since: number;

@@ -16,7 +16,6 @@ export type ReplicaState = (typeof REPLICA_STATES)[number];
 
 /** `load`: it is half loaded, and is cut off until it gets whole weights. `restart`: only a new process helps. */
 export const REPLICA_NEEDS = ['load', 'restart'] as const;
-export type ReplicaNeeds = (typeof REPLICA_NEEDS)[number];
 
 /** 1: weights wait in the memory of the host; 2: they are dropped. */
 export const SLEEP_LEVELS = [1, 2] as const;

@@ -38,13 +38,7 @@ export interface RowRange {
  * The slices of a batch. They depend only on its size, so running, closing and joining agree. If there would be too many,
  * they are larger.
  */
-export function slicesOf({
-  samples,
-  num_repeats,
-}: {
-  samples: number;
-  num_repeats: number;
-}): RowRange[] {
+export function slicesOf(samples: number, { num_repeats }: { num_repeats: number }): RowRange[] {
   const groupsIn = (rollouts: number): number => Math.max(1, Math.floor(rollouts / num_repeats));
   const rows = Math.min(
     groupsIn(MOST_ROLLOUTS_PER_SLICE),
@@ -55,6 +49,9 @@ export function slicesOf({
     last: Math.min(samples, (i + 1) * rows) - 1,
   }));
 }
+
+export const rowsOf = ({ first, last }: RowRange): number[] =>
+  Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 export const sliceId = (batch_id: string, { first, last }: RowRange): string =>
   `${batch_id}/rows-${first}-${last}`;

@@ -180,7 +180,7 @@ async function checkPolicies(
   { facts }: Pick<TrajectoryStore, 'facts'>,
 ): Promise<Finding[]> {
   const found = Object.keys(generation).map(async (service): Promise<Finding[]> => {
-    const record = await createPolicyRecords({ facts, service }).latest();
+    const record = await createPolicyRecords(service, { facts }).latest();
     if (record === null) return [];
     const part = `policy ${service}`;
     const what = whyNothingServes(viewOf(record));

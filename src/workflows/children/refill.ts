@@ -1,9 +1,8 @@
+import type { Place } from '../../model/workflow-safe/rollout-id.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 
 /** A rollout's place in its batch. A replacement also names the repeat that failed. */
-export interface Member {
-  row: number;
-  repeat: number;
+export interface Member extends Place {
   replaces?: number;
 }
 

@@ -136,7 +136,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
   };
 
   return {
-    finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
+    finished: playAll(play, { next, isIdle: () => tally.running === 0 }),
     stop: () => {
       stopped = true;
       stopPlaying();
@@ -160,15 +160,10 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
  * Starts one after the other, when each may start. A cancellation ends the starting, but running rollouts are still
  * waited for.
  */
-async function playAll({
-  next,
-  play,
-  isIdle,
-}: {
-  next: () => Promise<Member | null>;
-  play: (member: Member) => Promise<void>;
-  isIdle: () => boolean;
-}): Promise<void> {
+async function playAll(
+  play: (member: Member) => Promise<void>,
+  { next, isIdle }: { next: () => Promise<Member | null>; isIdle: () => boolean },
+): Promise<void> {
   try {
     for (let member = await next(); member !== null; member = await next()) void play(member);
   } catch (error) {

@@ -10,7 +10,7 @@ import type { BatchPlan, Tally } from '../../activities/contract.js';
 import { sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { sliceId } from '../../model/workflow-safe/slices.js';
+import { rowsOf, sliceId } from '../../model/workflow-safe/slices.js';
 import { inRounds, stopSignal, tallySignal, unawaited } from '../steering/messages.js';
 import type { Share } from './open-slices.js';
 import {
@@ -126,9 +126,6 @@ export function createTallies() {
     },
   };
 }
-
-const rowsOf = ({ first, last }: RowRange): number[] =>
-  Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 function startSlice(
   plan: BatchPlan,

@@ -19,15 +19,10 @@ export type ShownPolicy = ReturnType<typeof showPolicy>;
 const MOST_UPDATES = 10;
 
 /** What a policy shows: query `status`, current details. */
-export function showPolicy({
-  service,
-  before,
-  heard,
-}: {
-  service: string;
-  before: readonly PublishSummary[];
-  heard: () => Heard;
-}) {
+export function showPolicy(
+  service: string,
+  { before, heard }: { before: readonly PublishSummary[]; heard: () => Heard },
+) {
   let status: PolicyStatus = { service, record: null, phases: {}, updates: [...before] };
   const show = (change: Partial<PolicyStatus>): void => {
     status = { ...status, ...change };

@@ -8,13 +8,10 @@ import { failWith, failureOf } from '../ending.js';
  * Puts changed limits into the store, where the attempts that play find them within a second, one change after the other.
  * `isClosed`: what they concern ends, and nobody waits for the store. Throws `refusal` then.
  */
-export function announceLimits({
-  isClosed,
-  refusal,
-}: {
-  isClosed: () => boolean;
-  refusal: () => Error;
-}): (order: SetLimits) => Promise<Limits | null> {
+export function announceLimits(
+  isClosed: () => boolean,
+  refusal: () => Error,
+): (order: SetLimits) => Promise<Limits | null> {
   let last: Promise<unknown> = Promise.resolve();
   return async (order) => {
     const put = last.then(() => setLimits(order));

@@ -109,7 +109,7 @@ export function handleLimitUpdates(before: LimitsSoFar | null, input: unknown): 
   const checkOpen = (): void => {
     if (limits.isClosed()) throw isOver();
   };
-  const announce = announceLimits({ isClosed: () => limits.isClosed(), refusal: isOver });
+  const announce = announceLimits(() => limits.isClosed(), isOver);
   setHandler(limitsSignal, (change) => {
     if (limitsProblem(change) === null) limits.change(change);
   });

@@ -22,7 +22,7 @@ export function steer(over: string, before: LimitsChange = {}) {
   let running: Running | null = null;
   let closed = false;
   const isOver = (): Error => refusal(over);
-  const announce = announceLimits({ isClosed: () => closed, refusal: isOver });
+  const announce = announceLimits(() => closed, isOver);
   /** Waits until it is planned. */
   const steered = async (update: Update): Promise<Running> => {
     const isPlanning = running === null;

@@ -55,13 +55,13 @@ export function showBatch() {
     counted: (now: Tally): void => {
       tally = now;
       const requested = members + (now.replacements ?? 0);
-      const counts = ofAllRuns({ tally, ended, requested });
+      const counts = ofAllRuns(tally, { ended, requested });
       show({ ...now, ...counts, ...furthest(progress, now), requested });
     },
     /** Running rollouts are counted only from time to time, so later results may show more. */
     seen: ({ waiting, ended: now = ended, ...rollouts }: RolloutsSeen): void => {
       ended = now;
-      const counts = ofAllRuns({ tally, ended, requested: progress.requested });
+      const counts = ofAllRuns(tally, { ended, requested: progress.requested });
       show({ ...counts, ...furthest(progress, rollouts), waiting: forDisplay(waiting) });
     },
     closing: (): void => {
@@ -87,15 +87,10 @@ const furthest = (a: Totals, b: Totals): Totals => ({
 type Counts = Pick<Tally, 'done' | 'valid' | 'reward_sum'>;
 
 /** What an earlier run has played counts at once, although this one comes to it later. */
-export function ofAllRuns({
-  tally: { done, valid, reward_sum },
-  ended,
-  requested,
-}: {
-  tally: Counts;
-  ended: Ended;
-  requested: number;
-}): Counts {
+export function ofAllRuns(
+  { done, valid, reward_sum }: Counts,
+  { ended, requested }: { ended: Ended; requested: number },
+): Counts {
   const more = ended.valid - valid;
   return more > 0
     ? { ...ended, done: Math.min(done + more, requested) }

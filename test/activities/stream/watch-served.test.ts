@@ -15,7 +15,7 @@ const A = 'http://a/v1';
 const NOTHING: Served = { served: 0, is_published: false };
 
 async function put(bench: Bench, change: Partial<ReplicaChange>): Promise<void> {
-  const records = createPolicyRecords({ facts: bench.store.facts, service: 'default' });
+  const records = createPolicyRecords('default', { facts: bench.store.facts });
   await records.change((record) => {
     const last = record ?? firstRecord([A]);
     const entry = entryOf({ ...fieldsOf(last.replicas[A]!), paused_until: 1, ...change });

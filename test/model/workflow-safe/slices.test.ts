@@ -57,7 +57,7 @@ describe('slicesOf', () => {
   for (const { slices, ...batch } of cases) {
     test(`${batch.samples} samples, ${batch.num_repeats} repeats: rows ${slices.map((slice) => slice.join(' to ')).join(', ')}`, () => {
       assert.deepEqual(
-        slicesOf(batch).map(({ first, last }) => [first, last]),
+        slicesOf(batch.samples, batch).map(({ first, last }) => [first, last]),
         slices,
       );
     });
@@ -70,7 +70,7 @@ describe('slicesOf', () => {
         fc.integer({ min: 1, max: 300 }),
         (samples, num_repeats) => {
           let next = 0;
-          for (const { first, last } of slicesOf({ samples, num_repeats })) {
+          for (const { first, last } of slicesOf(samples, { num_repeats })) {
             assert.equal(first, next);
             assert.ok(last >= first);
             assert.ok(last === first || (last - first + 1) * num_repeats <= 128);
@@ -97,7 +97,7 @@ describe('the largest batch', () => {
         fc.double({ min: 0, max: 1, noNaN: true }),
         (num_repeats, part) => {
           const samples = Math.max(1, Math.round(part * mostSamples({ num_repeats })));
-          const slices = slicesOf({ samples, num_repeats });
+          const slices = slicesOf(samples, { num_repeats });
           const rollouts = slices.map(({ first, last }) => (last - first + 1) * num_repeats);
           assert.ok(slices.length <= 252);
           assert.equal(

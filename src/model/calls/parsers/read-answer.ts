@@ -1,16 +1,12 @@
+import type { Program } from '../../journal/agent-lines.js';
 import type { Said } from '../message.js';
 import type { ReadCalls } from './hermes.js';
 import { readHermes } from './hermes.js';
-import type { REASONING_PARSERS, TOOL_PARSERS } from './names.js';
 import { splitThought } from './thought.js';
 
 /** How the text of an answer is read: its thoughts, its tool calls, and what is neither. */
 
-export interface Parsers {
-  tool_parser: (typeof TOOL_PARSERS)[number];
-  /** `deepseek_r1`: the prompt has opened the thoughts. */
-  reasoning_parser: (typeof REASONING_PARSERS)[number];
-}
+export type Parsers = Pick<Program, 'tool_parser' | 'reasoning_parser'>;
 
 export interface ReadAnswer extends ReadCalls {
   reasoning?: string;
