@@ -5,6 +5,7 @@ import { durationProblem } from './workflow-safe/durations.js';
 
 export const orNull = <T extends z.ZodType>(kind: T) => kind.nullable().default(null);
 export const Positive = z.int().positive();
+export const PositiveNumber = z.number().positive();
 export const Count = z.int().nonnegative();
 export const Word = z.string().min(1);
 export const Flag = z.boolean().default(false);

@@ -4,6 +4,7 @@ import {
   Flag,
   On,
   Positive,
+  PositiveNumber,
   Word,
   Words,
   integerIn,
@@ -50,10 +51,7 @@ export const GenerationSettings = z
     service: z.string().default('default').describe('a key of `generation` in temporal.yaml'),
     model: orNull(z.string()).describe('name of the served model; null: that of the service'),
     temperature: z.number().min(0).default(1).describe('divides the logits'),
-    top_p: z
-      .number()
-      .gt(0)
-      .max(1)
+    top_p: PositiveNumber.max(1)
       .default(1)
       .describe('samples from the likeliest tokens that have this probability together'),
     top_k: z
@@ -74,11 +72,9 @@ export const GenerationSettings = z
       'least number of tokens of a turn. Before it, ids that end a sequence and `stop_token_ids` are masked, and stop strings do not count',
     ),
     ignore_eos: Flag.describe('continues past the end of sequence, up to `max_new_tokens`'),
-    repetition_penalty: z
-      .number()
-      .gt(0)
-      .default(1)
-      .describe('penalty of tokens that the prompt or the reply has; 1: none'),
+    repetition_penalty: PositiveNumber.default(1).describe(
+      'penalty of tokens that the prompt or the reply has; 1: none',
+    ),
     presence_penalty: numberIn([-2, 2], 0).describe(
       'penalty of tokens that the reply has; 0: none',
     ),

@@ -3,10 +3,9 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { sandboxesAtOnce } from '../../src/environments/code/settings.js';
 import { limitIn, mostOpenFiles } from '../../src/platform/process/open-files.js';
-import { Config } from '../../src/workers/config.js';
+import { Config, cutByOpenFiles } from '../../src/workers/config.js';
 import { planMemory } from '../../src/workers/memory.js';
 import { mostOpenJournals } from '../../src/trajectories/files/open-journals.js';
-import { cutByOpenFiles } from '../../src/workers/open-files.js';
 
 const MIB = 2 ** 20;
 const planOf = (mib: number, { max_generations = 256, queues = 1, open_files = Infinity } = {}) =>

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Config } from '../../../src/workers/config.js';
-import { memoryOf } from '../../../src/workers/config.js';
-import { cutByOpenFiles } from '../../../src/workers/open-files.js';
+import { cutByOpenFiles, memoryOf } from '../../../src/workers/config.js';
 import { outputsRoot } from '../../../src/workers/open-store.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import type { WorkerProcess } from '../../bed/worker.js';

@@ -15,7 +15,7 @@ import {
   inheritAnswers,
   openAnswer,
 } from './open-answers.js';
-import { withReward } from './reward-sum.js';
+import { type RewardSums, withReward } from './reward-sum.js';
 import { applyToSession, noSession, startLife, type Session } from './session.js';
 import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
@@ -25,7 +25,7 @@ import { applyToStanding, newStanding } from './standing.js';
  * ignored. The first `generation` and the first `observation` of a turn win. A valid `end` is final; any other holds
  * until `openRollout` reopens it. Limits from a claim apply from there on.
  */
-export interface Trajectory extends Calls, Lives {
+export interface Trajectory extends Calls, Lives, RewardSums {
   /** The only one who may write: the latest claim's writer. */
   writer: string | null;
   /** 1 for an undisturbed rollout; one more for each retried activity and each continuation of its batch. */
@@ -50,8 +50,6 @@ export interface Trajectory extends Calls, Lives {
   extra_env_info: ForeignObject;
   /** The rollout's own current list; undefined if the sample has no such column. */
   stop_strings: string[] | null | undefined;
-  total_reward: number;
-  rewards: Record<string, number>;
   faults: Record<string, number>;
   standing: Standing;
 }

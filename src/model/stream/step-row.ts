@@ -5,8 +5,8 @@ import type { Summary } from '../results/summary.js';
 import { UNKNOWN, tokensByVersion } from '../results/summary.js';
 import { withMasks } from '../results/train-mask.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
-import type { Overtaken } from '../workflow-safe/stream/overtaken.js';
-import { overtakenText } from '../workflow-safe/stream/overtaken.js';
+import type { Overtaken } from '../workflow-safe/stream/next-step.js';
+import { overtakenText } from '../workflow-safe/stream/next-step.js';
 import type { StreamSettings } from './stream-request.js';
 
 export interface DeliveredIn {

@@ -1,8 +1,7 @@
 import { setCurrentDetails, setHandler, upsertMemo } from '@temporalio/workflow';
 import type { RolloutsSeen, Waiting } from '../../activities/contract.js';
 import type { StreamProgress } from '../../activities/contract/stream.js';
-import { whyText } from '../../model/workflow-safe/stream/next-step.js';
-import { whatIsOvertaken } from '../../model/workflow-safe/stream/overtaken.js';
+import { whatIsOvertaken, whyText } from '../../model/workflow-safe/stream/next-step.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import type { Stream } from './stream-state.js';
 import { streamProgressQuery } from '../steering/messages.js';
