@@ -8,11 +8,11 @@ export function formatNumber(value: number): string {
   const digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4;
   // A value that would show as 0.0000 is small, not zero.
   if (size < 0.00005) return value.toExponential(1);
-  return value.toLocaleString('en-US', {
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits,
-  });
+  return withDigits(value, digits);
 }
+
+const withDigits = (value: number, digits: number): string =>
+  value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 /** `1 turn`, `1,234 turns`. */
 export const formatCount = (count: number, what: string): string =>
@@ -21,10 +21,7 @@ export const formatCount = (count: number, what: string): string =>
 /** `14.2`, `830`: a rate needs no more. */
 export function formatRate(perSecond: number): string {
   const digits = perSecond < 100 && !Number.isInteger(perSecond) ? 1 : 0;
-  return perSecond.toLocaleString('en-US', {
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits,
-  });
+  return withDigits(perSecond, digits);
 }
 
 /** `0:07`, `12:30`, `1:02:03`. */

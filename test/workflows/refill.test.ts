@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { MemberQueue, Member } from '../../src/workflows/children/refill.js';
+import type { Member } from '../../src/workflows/children/refill.js';
 import { MOST_CHILDREN, queueMembers } from '../../src/workflows/children/refill.js';
 
 const ROWS = { first: 3, last: 4 };
@@ -13,7 +13,7 @@ const names = (members: readonly Member[]): string[] =>
   });
 
 /** All who can be played now. */
-function drain(line: MemberQueue): string[] {
+function drain(line: ReturnType<typeof queueMembers>): string[] {
   const members: Member[] = [];
   for (let member = line.next(); member !== null; member = line.next()) members.push(member);
   assert.ok(line.isEmpty());

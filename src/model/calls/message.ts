@@ -71,4 +71,3 @@ export const CAUSES = [
   'diverged',
   'template',
 ] as const;
-export type Cause = (typeof CAUSES)[number];

@@ -65,6 +65,7 @@ export function agentGroupMetrics(valid: readonly Summary[]): Metrics {
   const turns = played.map((rollout) => rollout.turns);
   const longest = played.map((rollout) => rollout.max_gen_tokens);
   const generated = played.map((rollout) => rollout.gen_tokens);
+  const rewards = played.map((rollout) => rollout.reward);
   return {
     ...ofEach(turns, { name: 'turns_per_sample' }),
     'turns_per_sample/p95': upstreamPercentile(turns, 95),
@@ -74,10 +75,7 @@ export function agentGroupMetrics(valid: readonly Summary[]): Metrics {
     mean_gen_tokens_per_sample: mean(generated),
     ...ofEach(longest, { name: 'max_gen_tokens_per_turn' }),
     'max_gen_tokens_per_turn/p95': upstreamPercentile(longest, 95),
-    ...ofEach(
-      played.map(({ reward }) => reward),
-      { name: 'total_reward' },
-    ),
+    ...ofEach(rewards, { name: 'total_reward' }),
     natural_termination_rate: rate(played, (rollout) => !rollout.truncated),
     truncation_rate: rate(played, (rollout) => rollout.truncated),
     ...metricsByAgent(played),

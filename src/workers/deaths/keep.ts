@@ -84,11 +84,9 @@ export function careFor({
   giveUp,
   log,
   now = () => performance.now(),
-}: Pick<Deployed, 'giveUp'> & { log: Pick<Logger, 'warn'>; now?: () => number }): (
-  dead: readonly Dead[],
-) => Promise<void> {
+}: Pick<Deployed, 'giveUp'> & { log: Pick<Logger, 'warn'>; now?: () => number }) {
   const cared = new Map<string, Care>();
-  return async (dead) => {
+  return async (dead: readonly Dead[]): Promise<void> => {
     for (const process of cared.keys())
       if (!dead.some((one) => one.process === process)) cared.delete(process);
     const due = dead.filter(({ process, ended }) => {

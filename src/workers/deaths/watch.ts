@@ -31,8 +31,6 @@ interface Looking {
   hasEnded: (process: string) => Promise<boolean>;
 }
 
-export type Watch = ReturnType<typeof watchWorkers>;
-
 /**
  * Who of a deployment's workers has died. A worker's reports count only by their changes, since its clock may be wrong,
  * and only while this process looks, since it may have been frozen itself, or the server away. That a process of the same

@@ -20,8 +20,6 @@ interface Queue {
   onEnded?: ((row: number) => void) | undefined;
 }
 
-export type MemberQueue = ReturnType<typeof queueMembers>;
-
 /**
  * Which rollout comes next: replacements of failed ones first, then the members of all groups in input order.
  * Replacements are numbered from `num_repeats` upwards within their group, so a restarted batch finds their journals.

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Report } from '../../../src/temporal/pollers.js';
-import type { Watch } from '../../../src/workers/deaths/watch.js';
 import { LOOK_MS, watchWorkers } from '../../../src/workers/deaths/watch.js';
+
+type Watch = ReturnType<typeof watchWorkers>;
 
 const named = (name: string, host = 'h') => `${name}@${host}/run=aaaaaa-${'0'.repeat(7)}${name}`;
 const far = (name: string) => `${name}@other/run=bbbbbb-0000000${name}`;
