@@ -1,6 +1,7 @@
 import type { PauseMode } from '../../model/policy/orders.js';
 import type { HeldEngine, PublishSummary, PolicyView } from '../../model/results/answers.js';
 import type { Heard } from '../../model/workflow-safe/hold.js';
+import type { ORDERS, REPLICA_ORDERS } from '../../model/workflow-safe/policy-states.js';
 
 export type {
   PolicyState,
@@ -21,15 +22,10 @@ export interface PolicyActivities {
   bringReplica: (input: BringReplica) => Promise<BroughtReplica>;
 }
 
-/** Updates by these names have unread inputs. */
-export type UpdateName =
-  'publish' | 'begin' | 'finish' | 'abandon' | 'attach' | 'release' | 'sleep' | 'wake';
-export type ReplicasUpdate = 'engines' | 'join' | 'drain' | 'leave';
-
 export interface PolicyOrder {
   service: string;
   /** `survey`: the replicas that temporal.yaml has now. `conclude`: the target is the version if a quorum has it. */
-  name: UpdateName | ReplicasUpdate | 'survey' | 'conclude';
+  name: (typeof ORDERS | typeof REPLICA_ORDERS)[number] | 'survey' | 'conclude';
   input?: unknown;
   /** Names what the order makes; of an order of the workflow itself, what it ends. */
   nonce?: string;

@@ -34,3 +34,21 @@ export const PHASES = [
   'adapter',
 ] as const;
 export type Phase = (typeof PHASES)[number];
+
+/** Updates of workflow `policy`, of weights. Activities read their inputs. */
+export const ORDERS = [
+  'publish',
+  // From a trainer that sends weights itself.
+  'begin',
+  'finish',
+  'abandon',
+  'attach',
+  // Somebody no longer brings weights.
+  'release',
+  // From whoever needs the engines' memory for a while.
+  'sleep',
+  'wake',
+] as const;
+
+/** Updates of workflow `policy`: which replicas there are. The activity reads their inputs. */
+export const REPLICA_ORDERS = ['engines', 'join', 'drain', 'leave'] as const;

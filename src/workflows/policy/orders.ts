@@ -1,20 +1,17 @@
-import type { defineUpdate } from '@temporalio/workflow';
-import { condition, setHandler, uuid4 } from '@temporalio/workflow';
-import type {
-  PolicyOrder,
-  PolicyState,
-  ReplicasUpdate,
-  UpdateName,
-} from '../../activities/contract/policy.js';
+import { condition, defineUpdate, setHandler, uuid4 } from '@temporalio/workflow';
+import type { PolicyOrder, PolicyState } from '../../activities/contract/policy.js';
+import { ORDERS, REPLICA_ORDERS } from '../../model/workflow-safe/policy-states.js';
 import { undecodableProblem } from '../../model/workflow-safe/undecodable.js';
 import { takeOrder } from '../activity-options.js';
 import { failWith, failureOf, refuse } from '../ending.js';
-import { orderUpdates, recoverSignal, replicasUpdates } from '../steering/messages.js';
+import { recoverSignal } from '../steering/messages.js';
 import type { ShownPolicy } from './policy-view.js';
 import { stateOf } from './policy-view.js';
 
 /** Its input is unread; an activity reads it. */
-export type Order = Pick<PolicyOrder, 'input' | 'nonce' | 'why'> & { name: UpdateName };
+export type Order = Pick<PolicyOrder, 'input' | 'nonce' | 'why'> & {
+  name: (typeof ORDERS)[number];
+};
 
 interface WaitingOrder {
   order: Order;
@@ -36,9 +33,9 @@ export function handleOrders(service: string, shown: ShownPolicy) {
   let isAskedToRecover = false;
   let isChanged = false;
   let answering = 0;
-  for (const [name, update] of Object.entries(orderUpdates) as [UpdateName, Update][])
+  for (const name of ORDERS)
     setHandler(
-      update,
+      unread(name),
       (input) =>
         new Promise((resolve, reject) => {
           const nonce = NAMING.has(name) ? { nonce: uuid4().slice(0, 8) } : {};
@@ -54,9 +51,9 @@ export function handleOrders(service: string, shown: ShownPolicy) {
       CHECKED,
     );
   // They change the record alone, so each is answered at once, also while weights are brought.
-  for (const [name, update] of Object.entries(replicasUpdates) as [ReplicasUpdate, Update][])
+  for (const name of REPLICA_ORDERS)
     setHandler(
-      update,
+      unread(name),
       async (input): Promise<PolicyState> => {
         answering += 1;
         try {
@@ -95,4 +92,4 @@ export function handleOrders(service: string, shown: ShownPolicy) {
   };
 }
 
-type Update = ReturnType<typeof defineUpdate<unknown, [unknown]>>;
+const unread = (name: string) => defineUpdate<unknown, [unknown]>(name);

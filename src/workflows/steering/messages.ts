@@ -1,14 +1,6 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
-import type {
-  BeginAnswer,
-  PolicyState,
-  PolicyStatus,
-  PublishResult,
-  ReplicasUpdate,
-  SleepAnswer,
-  UpdateName,
-} from '../../activities/contract/policy.js';
+import type { PolicyStatus } from '../../activities/contract/policy.js';
 import type {
   GroupNews,
   StepAsked,
@@ -62,34 +54,11 @@ export const TIMEOUT_MEMO = 'rollout_timeout';
 /** Likewise the heartbeat timeout of activities that play. */
 export const HEARTBEAT_MEMO = 'heartbeat_timeout_ms';
 
-/** To workflow `policy`, of weights. Activities read their inputs. */
-export const orderUpdates = {
-  publish: defineUpdate<PublishResult, [unknown]>('publish'),
-  // From a trainer that sends weights itself.
-  begin: defineUpdate<BeginAnswer, [unknown]>('begin'),
-  finish: defineUpdate<PublishResult, [unknown]>('finish'),
-  abandon: defineUpdate<PolicyState, [unknown]>('abandon'),
-  attach: defineUpdate<PolicyState, [unknown]>('attach'),
-  /** Somebody no longer brings weights. */
-  release: defineUpdate<PolicyState, [unknown]>('release'),
-  // From whoever needs the engines' memory for a while.
-  sleep: defineUpdate<SleepAnswer, [unknown]>('sleep'),
-  wake: defineUpdate<PolicyState, [unknown]>('wake'),
-} as const satisfies Record<UpdateName, unknown>;
-
 /** From whoever holds the service, each minute: its process lives. */
 export const holdingSignal = defineSignal<[unknown]>('holding');
 
 /** From that trainer: so many tensors or bytes have been sent. */
 export const aliveSignal = defineSignal<[unknown]>('alive');
-
-/** To workflow `policy`: which replicas there are. The activity reads their inputs. */
-export const replicasUpdates = {
-  engines: defineUpdate<PolicyState, [unknown]>('engines'),
-  join: defineUpdate<PolicyState, [unknown]>('join'),
-  drain: defineUpdate<PolicyState, [unknown]>('drain'),
-  leave: defineUpdate<PolicyState, [unknown]>('leave'),
-} as const satisfies Record<ReplicasUpdate, unknown>;
 
 /** From an activity of a policy: the phase of a slow replica. */
 export const phaseSignal = defineSignal<[PhaseNews]>('phase');
