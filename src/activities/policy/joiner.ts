@@ -35,11 +35,9 @@ export async function examineJoiner(
         replica !== control.replica &&
         (record === null || record.replicas[replica]?.examined === true),
     );
-  const common = record?.identity ?? (await identityOf(others, { policy, control, bound }));
-  const own = await control.identify(
-    { model: common === null ? policy.model : common.model },
-    bound,
-  );
+  const { model } = policy;
+  const common = record?.identity ?? (await identityOf(others, { model, control, bound }));
+  const own = await control.identify({ model: common === null ? model : common.model }, bound);
   // Beside those that take part already, which keep their URLs.
   await checkOneUrlEach([...others, control], bound);
   const problem = common === null ? null : identityProblem(own, common);
@@ -67,11 +65,7 @@ async function examineRoutes(
 /** null: there are no others. Nothing is compared with one that cannot be asked. */
 async function identityOf(
   others: readonly WeightControl[],
-  {
-    policy: { model },
-    control,
-    bound,
-  }: { policy: PolicyService; control: WeightControl; bound: Bound },
+  { model, control, bound }: { model: string | null; control: WeightControl; bound: Bound },
 ): Promise<EngineIdentity | null> {
   if (others.length === 0) return null;
   const asked = await Promise.allSettled(others.map((other) => other.identify({ model }, bound)));

@@ -137,15 +137,12 @@ async function layDown(
 /** Its streams are cut. Weights that are to be dropped lose their label first. */
 async function putToSleep(
   control: WeightControl,
-  {
-    record: { version },
-    sleeping: { level, nonce },
-    signal,
-  }: { record: PolicyRecord; sleeping: Sleeping; signal: AbortSignal },
+  { record, sleeping, signal }: { record: PolicyRecord; sleeping: Sleeping; signal: AbortSignal },
 ): Promise<void> {
+  const { level, nonce } = sleeping;
   const bound = { within_ms: QUESTION_MS, signal };
   await control.cutOff(bound);
-  if (level === 2) await control.label(inTransit(version ?? 0, nonce), bound);
+  if (level === 2) await control.label(inTransit(record.version ?? 0, nonce), bound);
   await control.sleep(level, { within_ms: COPY_MS, signal });
 }
 

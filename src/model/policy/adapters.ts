@@ -55,11 +55,9 @@ export const weightsOf = (record: PolicyRecord, version: number | null): number 
 /** What names an adapter: its service, version and content. Nothing is ever loaded in its place. */
 export function adapterNamed(
   record: PolicyRecord | null,
-  {
-    service,
-    target: { version, weights, files = null, keep_adapters },
-  }: { service: string; target: Target },
+  { service, target }: { service: string; target: Target },
 ): AdapterOf | null {
+  const { version, weights, files = null, keep_adapters } = target;
   if (weights.kind !== 'lora') return null;
   const earlier = loraOf(record, version);
   if (earlier !== null) return earlier;
