@@ -4,9 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describeClaimant } from '../src/platform/claim.js';
 import { isTaken, stackClaimant } from './folder-claim.js';
 import type { RunningStack } from './running-stack.js';
-import { whatRuns } from './running-stack.js';
+import { stackFolder, whatRuns } from './running-stack.js';
 import type { UpOptions } from './up.js';
-import { stackFolder, up } from './up.js';
+import { up } from './up.js';
 import { forgetDead, noteUser } from './users.js';
 
 export interface JoinOptions extends Pick<UpOptions, 'config' | 'simulator' | 'engine'> {

@@ -39,6 +39,10 @@ export async function sayRunning(folder: string, stack: RunningStack): Promise<v
   });
 }
 
+/** Where a stack with this temporal.yaml keeps its files. */
+export const stackFolder = (config: string): string =>
+  path.join(path.dirname(path.resolve(config)), '.rollouts');
+
 export const forgetRunning = (folder: string): Promise<void> => rm(fileIn(folder), { force: true });
 
 /** Why the server of the stack in this folder may be silent; null: the folder does not show it. */

@@ -15,7 +15,7 @@ import { commandLines, linesToCopy } from './lines-to-copy.js';
 import { putPrograms } from './programs-folder.js';
 import { inSession, throwIfPartFailed } from './session.js';
 import type { RunningStack } from './running-stack.js';
-import { whySilent } from './running-stack.js';
+import { stackFolder, whySilent } from './running-stack.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
 import { tend } from './tend.js';
@@ -119,10 +119,6 @@ export async function up(options: UpOptions): Promise<number> {
     }
   });
 }
-
-/** Where a stack with this temporal.yaml keeps its files. */
-export const stackFolder = (config: string): string =>
-  path.join(path.dirname(path.resolve(config)), '.rollouts');
 
 const whatItSays = (
   {

@@ -1,9 +1,6 @@
 import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
-import { stackClaimant } from '../../dev/folder-claim.js';
-import { whatRuns } from '../../dev/running-stack.js';
-import { stackFolder } from '../../dev/up.js';
 import { describeError } from '../platform/errors.js';
 import { isMissing } from '../platform/files.js';
 import { nearPath } from '../platform/near-path.js';
@@ -13,6 +10,7 @@ import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
+import { stackHere } from './store.js';
 import { styleOf } from './terminal.js';
 import { DEFAULT_FILE, FLAG, TEXT, optionsIn } from './arguments.js';
 
@@ -43,13 +41,6 @@ export function summaryOf(found: readonly Pick<Finding, 'state' | 'waits'>[]): s
   if (found.some(({ waits }) => waits))
     return `${counts.join(', ')}: rollouts wait, as no worker is known to run for each task queue`;
   return broken === 0 ? ['nothing is broken', ...counts].join(', ') : counts.join(', ');
-}
-
-/** The settings of the stack that runs here, which has engines and ports of its own; undefined: none runs. */
-async function stackHere(): Promise<string | undefined> {
-  const folder = stackFolder(DEFAULT_FILE);
-  const stack = (await stackClaimant(folder)) && (await whatRuns(folder));
-  return stack?.settings;
 }
 
 async function check(given: string | undefined): Promise<Finding[]> {

@@ -5,13 +5,16 @@ import { plain } from '../platform/plain.js';
 import { Config, loadConfig } from '../workers/config.js';
 import { connectionSettings } from '../workers/connection-settings.js';
 import { DEFAULT_FILE } from './arguments.js';
-import { givenConfig } from './store.js';
+import { givenConfig, stackHere } from './store.js';
 
-/** Without a temporal.yaml the defaults apply, and no service is known: a trainer's machine needs none. */
+/**
+ * Of `file`, the stack that runs here, or ./temporal.yaml. Without any the defaults apply, and no service is known: a
+ * trainer's machine needs none.
+ */
 export async function temporalSettings(
   file: string | undefined,
 ): Promise<{ server: ServerAddress; taskQueue: string; services: Config['generation'] }> {
-  const config = await givenConfig(file);
+  const config = await givenConfig(file ?? (await stackHere()));
   const temporal = config?.temporal ?? Config.shape.temporal.parse({});
   const { task_queue: taskQueue } = temporal;
   const server = { ...connectionSettings({ temporal }), taskQueue };

@@ -1,8 +1,8 @@
 import { findExample } from '../../dev/example.js';
 import { endStack, join } from '../../dev/join.js';
 import { howToUse, stackClaimant } from '../../dev/folder-claim.js';
-import { whatRuns } from '../../dev/running-stack.js';
-import { stackFolder, up } from '../../dev/up.js';
+import { stackFolder, whatRuns } from '../../dev/running-stack.js';
+import { up } from '../../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
 import { DEFAULT_FILE, FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
