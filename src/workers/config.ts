@@ -61,8 +61,9 @@ const ViewerSettings = z
   })
   .prefault({});
 
-/** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
-const ReadersSetting = oneOf(READERS, 'owner');
+const ReadersSetting = oneOf(READERS, 'owner').describe(
+  "who may read the files. Only the worker's user may write them",
+);
 export const DEFAULT_ROOT = '.rollouts/trajectories';
 const FormatsSetting = z
   .array(z.enum(FORMATS))
@@ -78,7 +79,7 @@ const FormatsSetting = z
 const FileStoreSettings = z.strictObject({
   kind: z.literal('file').describe('files of one host'),
   root: z.string().default(DEFAULT_ROOT).describe('folder of journals and results'),
-  readers: ReadersSetting.describe("who may read the files. Only the worker's user may write them"),
+  readers: ReadersSetting,
   outputs: z.strictObject({ formats: FormatsSetting }).prefault({}).describe('results'),
 });
 
@@ -105,9 +106,7 @@ const PostgresStoreSettings = z
         root: orNull(z.string()).describe(
           `of kind \`file\`: the folder; null: \`${DEFAULT_ROOT}\``,
         ),
-        readers: ReadersSetting.describe(
-          "who may read the files. Only the worker's user may write them",
-        ),
+        readers: ReadersSetting,
         formats: FormatsSetting,
         bucket: orNull(
           z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'expected the name of a bucket'),

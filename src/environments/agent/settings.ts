@@ -1,6 +1,14 @@
 import { BaseUrl } from '../../model/base-url.js';
 import { z } from 'zod';
-import { Positive, Word, oneOf, orNull, refuserOf, Duration } from '../../model/field-kinds.js';
+import {
+  Positive,
+  Word,
+  Words,
+  oneOf,
+  orNull,
+  refuserOf,
+  Duration,
+} from '../../model/field-kinds.js';
 import { Size } from '../../platform/size.js';
 import { CALL_FIELDS, CALL_LIMITS } from './call-settings.js';
 import { asksPolicy } from './placeholders.js';
@@ -40,16 +48,12 @@ const Run = z
     sandbox: oneOf(['programs', 'none'], 'programs').describe(
       '`programs`: each life has a sandbox. `none`: no sandbox, for hosts that are one themselves',
     ),
-    mounts: z
-      .array(Word)
-      .default([])
-      .describe('files and folders of the host that the commands may read in `sandbox: programs`'),
-    submit_mounts: z
-      .array(Word)
-      .default([])
-      .describe(
-        'files and folders of the host that `submit` alone may read. They must not be in `mounts`',
-      ),
+    mounts: Words.describe(
+      'files and folders of the host that the commands may read in `sandbox: programs`',
+    ),
+    submit_mounts: Words.describe(
+      'files and folders of the host that `submit` alone may read. They must not be in `mounts`',
+    ),
     memory: Size.default('4GiB').describe(
       'of all processes of a life together, in `sandbox: programs`',
     ),

@@ -1,7 +1,7 @@
 import { BaseUrl } from '../../model/base-url.js';
 import type { Limits } from '../../sandbox/limits.js';
 import { z } from 'zod';
-import { Flag, Positive, Word, oneOf, orNull, Duration } from '../../model/field-kinds.js';
+import { Flag, On, Positive, Word, oneOf, orNull, Duration } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, MAX_ANSWER, MaxAnswer, Size } from '../../platform/size.js';
 import { TOKEN } from '../http/token.js';
@@ -14,10 +14,9 @@ export const CodeSettings = z.strictObject({
   semantics: oneOf(['standard', 'nemo-rl'], 'standard').describe(
     "`nemo-rl`: exactly as NeMo RL's environment, with its quirks",
   ),
-  terminate_on_evaluation: z
-    .boolean()
-    .default(true)
-    .describe('the rollout ends when code ends with an expression that has a value'),
+  terminate_on_evaluation: On.describe(
+    'the rollout ends when code ends with an expression that has a value',
+  ),
   timeout: Duration.default('10s').describe("longest time of one turn's code"),
   cpu: Duration.default('10s').describe(
     "processor time of one turn's code, of all processes together",

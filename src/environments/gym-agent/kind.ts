@@ -7,11 +7,8 @@ import type { ExactEnvironment } from '../environment.js';
 import { bytesOf, MaxAnswer } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import { z } from 'zod';
-import { Duration } from '../../model/field-kinds.js';
-import { oneOf, orNull, Word } from '../../model/field-kinds.js';
+import { Duration, On, Words, oneOf, orNull } from '../../model/field-kinds.js';
 import { ShapingFields } from '../../model/agent/shaping.js';
-
-const Tags = z.array(Word).default([]);
 
 export const GymAgentSettings = z
   .strictObject({
@@ -33,13 +30,10 @@ export const GymAgentSettings = z
       "where `temperature`, `top_p` and `max_output_tokens` come from. `row`: the row itself. `request`: the batch's `generation`, as in NeMo RL",
     ),
     ...ShapingFields,
-    should_mask_flagged_samples: z
-      .boolean()
-      .default(true)
-      .describe(
-        'an answer with `mask_sample` gets `loss_multiplier` 0; false: it trains as any other',
-      ),
-    thinking_tags: Tags.describe('the two tags around a thought; `[]`: `<think>`, `</think>`'),
+    should_mask_flagged_samples: On.describe(
+      'an answer with `mask_sample` gets `loss_multiplier` 0; false: it trains as any other',
+    ),
+    thinking_tags: Words.describe('the two tags around a thought; `[]`: `<think>`, `</think>`'),
     max_answer: MaxAnswer.default('64MiB').describe('size limit of one answer'),
     ...CALL_FIELDS,
     limits: z.strictObject(CALL_LIMITS).prefault({}).describe('of one rollout'),

@@ -6,7 +6,7 @@ import { NO_TIMEOUT_MS } from './process.js';
 import { subjectOf } from './wire.js';
 import path from 'node:path';
 import { z } from 'zod';
-import { Word, Duration } from '../../model/field-kinds.js';
+import { Duration, On, Word } from '../../model/field-kinds.js';
 import { defineKind, inJavaScript, type EnvironmentContext, STEP_QUEUE } from '../kind.js';
 
 /** A user's module, which a process of its own serves as kind `http`. Throws an error that names file and export. */
@@ -55,12 +55,9 @@ const ModuleSettings = z.strictObject({
     'an object with `stepOne` or `step`, or a function of `settings` that makes one',
   ),
   settings: z.record(z.string(), z.unknown()).default({}).describe('the argument of that function'),
-  in_process: z
-    .boolean()
-    .default(true)
-    .describe(
-      'set false for a module that waits for a service or a process: its steps are then separate activities',
-    ),
+  in_process: On.describe(
+    'set false for a module that waits for a service or a process: its steps are then separate activities',
+  ),
   timeout: Duration.default('1m').describe(
     'for one call, from the moment when the module begins it',
   ),
