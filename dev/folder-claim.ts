@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Claimant } from '../src/platform/claim.js';
 import { claimFile, claimantOf, describeClaimant } from '../src/platform/claim.js';
 import type { RunningStack } from './running-stack.js';
-import { forgetRunning, whatRuns } from './running-stack.js';
+import { forgetRunning, stackFolder, whatRuns } from './running-stack.js';
 import type { ProcessIdentity } from '../src/platform/process/identity.js';
 import { identify, isAlive } from '../src/platform/process/identity.js';
 
@@ -50,15 +50,13 @@ export async function claimFolder(
 export const stackClaimant = (folder: string): Promise<Claimant | null> =>
   claimantOf(lockIn(folder));
 
-/** The stack that runs beside this temporal.yaml, or that has written it, with its server at this address. */
-export async function stackAt(
-  file: string,
-  address: string | undefined,
-): Promise<RunningStack | null> {
-  const beside = path.dirname(path.resolve(file));
-  for (const folder of [path.join(beside, '.rollouts'), beside]) {
+/** The stack that runs with this temporal.yaml, or that has written it; undefined: the one of the current folder. */
+export async function stackOf(file: string | undefined): Promise<RunningStack | null> {
+  const own = path.resolve(file ?? 'temporal.yaml');
+  for (const folder of [stackFolder(own), path.dirname(own)]) {
     const running = await whatRuns(folder);
-    if (running?.address === address && (await stackClaimant(folder)) !== null) return running;
+    const isMeant = file === undefined || [running?.config, running?.settings].includes(own);
+    if (isMeant && (await stackClaimant(folder)) !== null) return running;
   }
   return null;
 }

@@ -19,6 +19,8 @@ export interface RunningStack {
   /** What kept them from playing when it started, and what to do. */
   engine_faults: string[];
   settings: string;
+  /** The temporal.yaml that it was started with, of which its settings are made. */
+  config: string;
   logs: string;
   /** Environments that other processes serve to it and that its worker knows, with their URLs. */
   served: Record<string, string>;

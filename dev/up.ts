@@ -133,7 +133,7 @@ const whatItSays = (
     logs,
     environments,
   }: Stack,
-  { program, lines, version }: UpOptions & { lines: string[]; version: string },
+  { config, program, lines, version }: UpOptions & { lines: string[]; version: string },
 ): Omit<RunningStack, 'served'> => ({
   pid: process.pid,
   version,
@@ -145,6 +145,7 @@ const whatItSays = (
   engine,
   engine_faults: engineFaults,
   settings,
+  config: path.resolve(config),
   logs,
   environments,
   lines,

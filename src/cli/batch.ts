@@ -11,14 +11,14 @@ import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
 import type { WatchOptions } from '../client/progress.js';
-import { stackAt } from '../../dev/folder-claim.js';
+import { stackOf } from '../../dev/folder-claim.js';
 import { whySilent } from '../../dev/running-stack.js';
 import type { Failures } from '../model/results/answers.js';
 import { commandLine } from '../platform/command.js';
 import { writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { DEFAULT_FILE, FLAG, TEXT, onlyOne, optionsAndWordsIn } from './arguments.js';
+import { FLAG, TEXT, onlyOne, optionsAndWordsIn } from './arguments.js';
 import { withScreen } from './terminal.js';
 import { storeOfBatch } from './store.js';
 import { temporalSettings } from './temporal-settings.js';
@@ -111,8 +111,8 @@ async function remedyOf({
   server,
   config,
 }: Sought): Promise<Pick<WatchOptions, 'remedy' | 'whySilent'>> {
-  const stack = await stackAt(config ?? DEFAULT_FILE, server.options.address);
-  if (stack === null) return {};
+  const stack = await stackOf(config);
+  if (stack?.address !== server.options.address) return {};
   return {
     remedy: 'the stack of this folder restarts one that ends',
     whySilent: () => whySilent(path.dirname(stack.settings)),

@@ -10,7 +10,7 @@ import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
-import { stackHere } from './store.js';
+import { fileOfStack } from './store.js';
 import { styleOf } from './terminal.js';
 import { DEFAULT_FILE, FLAG, TEXT, optionsIn } from './arguments.js';
 
@@ -44,8 +44,7 @@ export function summaryOf(found: readonly Pick<Finding, 'state' | 'waits'>[]): s
 }
 
 async function check(given: string | undefined): Promise<Finding[]> {
-  const own = given === undefined ? await stackHere() : undefined;
-  const file = given ?? own;
+  const file = await fileOfStack(given);
   let config: Config;
   try {
     config = await loadConfig(file ?? DEFAULT_FILE);
@@ -58,8 +57,8 @@ async function check(given: string | undefined): Promise<Finding[]> {
   }
   dieOfInterrupt();
   const found = await checkDeployment(config, { env: process.env, file });
-  if (own === undefined) return found;
-  const what = `${nearPath(own)}, of the stack that runs here`;
+  if (file === given || file === undefined) return found;
+  const what = `${nearPath(file)}, of the stack that runs`;
   return [{ part: 'settings', state: 'ok', what }, ...found];
 }
 

@@ -36,10 +36,10 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +key=value …       their reward profile, task by task
 
 Every command takes --help. temporal-rollout --version says which release this is.
-All except examples, simulator, cluster, learning, plan, aggregate and profile take --config FILE. Without it,
-check, list, show, report, export, diff, and what concerns batches, streams, policies and engines use the
-settings of the stack that runs in this folder (up), else ./temporal.yaml, as the others do. collect and
-collect-e2e use the deployment that FILE names, or without it their own server and worker.`;
+All except examples, simulator, cluster, learning, plan, aggregate and profile take --config FILE (default
+./temporal.yaml). While a stack runs with it (up), commands use that stack, unless TEMPORAL_ADDRESS names
+another server. collect and collect-e2e use the deployment that FILE names, or without it their own
+server and worker.`;
 
 /** How long a finished command may keep the process alive; its output is written by then. */
 const ENDED_WITHIN_MS = 2000;

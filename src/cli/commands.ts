@@ -17,9 +17,9 @@ new ones take their place at the end. A batch that runs is refused.
 --watch shows its board until it has ended, then its result.
 The exit code is 0 if the batch runs or, with --watch, has a result, even after a stop; 1 if it was refused or failed (such
 as TooFewValid); 2 if the arguments are wrong; 130 after Ctrl-C.
-The Temporal server and the task queue come from the stack that runs in this folder, else from ./temporal.yaml if it
-exists, else from TEMPORAL_* variables and temporal.toml, else they are 127.0.0.1:7233 and "rollouts". A TEMPORAL_ADDRESS
-other than the stack's counts before the stack. This also holds for watch, stop and result.`,
+The Temporal server and the task queue come from the stack that runs in this folder (up), unless TEMPORAL_ADDRESS names
+another server; else from ./temporal.yaml if it exists, else from TEMPORAL_* variables and temporal.toml, else they are
+127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,
     load: async () => (await import('./start.js')).startCommand,
   },
   fork: {
@@ -253,9 +253,9 @@ generation service. The exit code is 1 if any line failed. A line is one of
     usage: `temporal-rollout check [--json] [--config FILE]
 
 Checks every part that FILE names: the Temporal server and its workers, the store (with a small file that it removes
-again), each engine (model, token ids, logprobs, control of its weights), each environment. Without FILE, it checks the
-stack that runs in this folder (npm start), else ./temporal.yaml. It prints a line for each, with a remedy for each
-problem; --json prints lines of JSON. The exit code is 1 if something is broken.`,
+again), each engine (model, token ids, logprobs, control of its weights), each environment. While a stack runs with FILE
+(default ./temporal.yaml), it checks that stack. It prints a line for each, with a remedy for each problem; --json prints
+lines of JSON. The exit code is 1 if something is broken.`,
     load: async () => (await import('./check.js')).checkCommand,
   },
   'check-template': {

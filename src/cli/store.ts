@@ -1,6 +1,5 @@
 import path from 'node:path';
-import { stackClaimant } from '../../dev/folder-claim.js';
-import { stackFolder, whatRuns } from '../../dev/running-stack.js';
+import { stackOf } from '../../dev/folder-claim.js';
 import { UsageError } from '../platform/command.js';
 import { exists } from '../platform/files.js';
 import { plain } from '../platform/plain.js';
@@ -25,17 +24,16 @@ export const givenConfig = async (file: string | undefined): Promise<Config | nu
     ? await loadConfig(file ?? DEFAULT_FILE)
     : null;
 
-/** The settings of the stack that runs here, unless TEMPORAL_ADDRESS names another server; undefined: there is none. */
-export async function stackHere(): Promise<string | undefined> {
-  const folder = stackFolder(DEFAULT_FILE);
-  const stack = (await stackClaimant(folder)) && (await whatRuns(folder));
+/** In place of a temporal.yaml with which a stack runs, the settings of that, unless TEMPORAL_ADDRESS is another server. */
+export async function fileOfStack(given: string | undefined): Promise<string | undefined> {
+  const stack = await stackOf(given);
   const { TEMPORAL_ADDRESS: address = stack?.address } = process.env;
-  return address === stack?.address ? stack?.settings : undefined;
+  return stack !== null && address === stack.address ? stack.settings : given;
 }
 
 /** Where the folder has no temporal.yaml, the one of a stack that has ended names the store. */
 export async function fileOfStore(given: string | undefined): Promise<string | undefined> {
-  const file = given ?? (await stackHere());
+  const file = await fileOfStack(given);
   const local = path.join('.rollouts', 'temporal.yaml');
   const isLocal = file === undefined && !(await exists(DEFAULT_FILE)) && (await exists(local));
   return isLocal ? local : file;

@@ -1,7 +1,6 @@
 import { findExample } from '../../dev/example.js';
 import { endStack, join } from '../../dev/join.js';
-import { howToUse, stackClaimant } from '../../dev/folder-claim.js';
-import { stackFolder, whatRuns } from '../../dev/running-stack.js';
+import { howToUse, stackOf } from '../../dev/folder-claim.js';
 import { up } from '../../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
@@ -24,8 +23,9 @@ export async function upCommand(args: string[]): Promise<number> {
   const example = values.example === undefined ? null : await findExample(values.example);
   if (example !== null && file !== undefined)
     throw new UsageError('--example: expected no --config beside it, got both');
-  const config = file ?? example?.config ?? DEFAULT_FILE;
-  if (values.lines) return await printLines(config);
+  const given = file ?? example?.config;
+  if (values.lines) return await printLines(given);
+  const config = given ?? DEFAULT_FILE;
   if (values.end) return await endStack(config);
   const simulator = values.simulator ?? null;
   const engine = values.engine === undefined ? null : engineUrl(values.engine);
@@ -50,11 +50,10 @@ export async function upCommand(args: string[]): Promise<number> {
 }
 
 /** How another terminal reaches the stack that runs. */
-async function printLines(config: string): Promise<number> {
-  const folder = stackFolder(config);
-  const running = (await stackClaimant(folder)) === null ? null : await whatRuns(folder);
+async function printLines(config: string | undefined): Promise<number> {
+  const running = await stackOf(config);
   if (running === null) {
-    console.error(plain(`No stack runs with ${folder}.`));
+    console.error(plain(`No stack runs ${config === undefined ? 'here' : `with ${config}`}.`));
     return 1;
   }
   console.log(plain(howToUse(running).join('\n')));

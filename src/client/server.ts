@@ -15,7 +15,6 @@ import { dataConverter } from '../activities/contract/data-converter.js';
 import { describeError } from '../platform/errors.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { writeJson } from '../platform/json/kept.js';
-import { succeeds } from '../platform/waits/abort.js';
 import { backlogOf, lastSign, mayBeAlive } from '../temporal/pollers.js';
 import { oneDeployment } from '../activities/contract/one-deployment.js';
 import type { Unreached } from '../temporal/server-address.js';
@@ -105,9 +104,6 @@ async function greet(server: ServerAddress): Promise<void> {
     await looks.close();
   }
 }
-
-/** Whether a server answers within two seconds. */
-export const answers = (server: ServerAddress): Promise<boolean> => succeeds(greet(server));
 
 /** No process listens there. false: the error is another one, and may pass. */
 const isRefused = (error: unknown): boolean => /connect ECONNREFUSED/.test(describeError(error));

@@ -1,7 +1,6 @@
 import type { Server } from 'node:net';
 import type { AgentLimits } from '../model/calls/limits.js';
-import type { RolloutSettings } from '../model/journal.js';
-import type { Entry } from '../model/journal.js';
+import type { RolloutSettings, Entry } from '../model/journal.js';
 import type { Trajectory } from '../model/journal/trajectory.js';
 import type { Parsers } from '../model/calls/parsers/read-answer.js';
 import type { Call, Pool, Waits } from '../sampling/call.js';

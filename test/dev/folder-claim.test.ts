@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { startChild } from '../../dev/child.js';
-import { claimFolder, stackAt } from '../../dev/folder-claim.js';
+import { claimFolder, stackOf } from '../../dev/folder-claim.js';
 import type { RunningStack } from '../../dev/running-stack.js';
 import { sayRunning } from '../../dev/running-stack.js';
 import { isRunning } from '../../lab/bed/process-tree.js';
@@ -111,19 +111,23 @@ describe('one local stack at a time has its folder', () => {
   });
 });
 
-test('the stack of a folder is found from its temporal.yaml, and from the one that it has written', async (t) => {
+test('a stack is found by its temporal.yaml, by the one that it has written, and by its folder', async (t) => {
   const home = await temporaryFolder(t);
   const folder = path.join(home, '.rollouts');
-  const files = [path.join(home, 'temporal.yaml'), path.join(folder, 'temporal.yaml')];
-  const found = (address: string) =>
-    Promise.all(files.map(async (file) => (await stackAt(file, address))?.logs ?? null));
+  const [config, settings] = [path.join(home, 'my.yaml'), path.join(folder, 'temporal.yaml')];
+  const files = [config, settings, path.join(home, 'other.yaml'), undefined];
+  const found = () => Promise.all(files.map(async (file) => (await stackOf(file))?.logs ?? null));
+  const before = process.cwd();
+  t.after(() => {
+    process.chdir(before);
+  });
+  process.chdir(home);
   const claim = await claimFolder(folder, unheard);
-  const said = { pid: process.pid, address: 'here:7233', logs: 'its logs' } as RunningStack;
+  const said = { pid: process.pid, config, settings, logs: 'its logs' } as RunningStack;
   await sayRunning(folder, said);
-  assert.deepEqual(await found('here:7233'), ['its logs', 'its logs']);
-  assert.deepEqual(await found('elsewhere:7233'), [null, null]);
+  assert.deepEqual(await found(), ['its logs', 'its logs', null, 'its logs']);
   await claim.release();
   // As one leaves it that was killed.
   await sayRunning(folder, said);
-  assert.deepEqual(await found('here:7233'), [null, null]);
+  assert.deepEqual(await found(), [null, null, null, null]);
 });

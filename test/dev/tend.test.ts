@@ -15,6 +15,7 @@ import { temporaryFolder } from './fakes.js';
 import { eventually } from '../../lab/bed/waiting.js';
 
 const SAID = {
+  config: '',
   pid: process.pid,
   version: '0.1.0',
   address: '127.0.0.1:7233',

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
+import { claimFolder } from '../../dev/folder-claim.js';
+import { type RunningStack, sayRunning } from '../../dev/running-stack.js';
 import { stackEnvironment } from '../../dev/stack-environment.js';
 import type { TestServer } from '../../lab/bed/server.js';
 import { MAIN } from '../../lab/bed/command.js';
@@ -27,11 +29,11 @@ describe('without a temporal.yaml', () => {
   });
   after(() => stack.end());
 
-  const run = async (args: string[], address = server.address): Promise<Ended> => {
+  const run = async (args: string[], address: string | null = server.address): Promise<Ended> => {
     const { namespace } = server;
     const env = {
       ...stackEnvironment(process.env),
-      TEMPORAL_ADDRESS: address,
+      ...(address !== null && { TEMPORAL_ADDRESS: address }),
       TEMPORAL_NAMESPACE: namespace,
     };
     const child = spawn(process.execPath, [MAIN, ...args], { cwd: stack.directory, env });
@@ -111,23 +113,29 @@ describe('without a temporal.yaml', () => {
     assert.equal(code, 2);
   });
 
-  test('another address than that of the running stack beside temporal.yaml is a warning, and a refused connection an error at once', async () => {
-    const folder = path.join(stack.directory, 'stack');
-    const settings = { temporal: { address: server.address }, generation: {}, environments: {} };
-    await mkdir(path.join(folder, '.rollouts'), { recursive: true });
-    await writeFile(path.join(folder, 'temporal.yaml'), '{generation: {}, environments: {}}');
-    await writeFile(path.join(folder, '.rollouts', 'temporal.yaml'), JSON.stringify(settings));
-    const config = ['--config', path.join(folder, 'temporal.yaml')];
-    const { code, output } = await run(['result', 'b', ...config], '127.0.0.1:1');
-    const warned = `the stack of this folder is at ${server.address}; this command uses 127.0.0.1:1 `;
-    assert.ok(output.startsWith(warned), output);
+  test('a temporal.yaml with which a stack runs is that stack, unless TEMPORAL_ADDRESS names another server', async (t) => {
+    const home = path.join(stack.directory, 'stack');
+    const folder = path.join(home, '.rollouts');
+    const config = path.join(home, 'temporal.yaml');
+    const settings = path.join(folder, 'temporal.yaml');
+    const { address, namespace } = server;
+    const claim = await claimFolder(folder, () => undefined);
+    t.after(() => claim.release());
+    await writeFile(config, '{generation: {}, environments: {}}');
+    const its = { temporal: { address, namespace }, generation: {}, environments: {} };
+    await writeFile(settings, JSON.stringify(its));
+    await sayRunning(folder, { config, settings, address } as RunningStack);
+    const args = ['result', 'b', '--config', config];
+    for (const given of [null, address]) {
+      const { output } = await run(args, given);
+      assert.ok(output.includes(`no batch b on the Temporal server at ${address}`), output);
+    }
+    const { code, output } = await run(args, '127.0.0.1:1');
     assert.match(
       output,
       /no Temporal server at 127\.0\.0\.1:1; .*: connect ECONNREFUSED 127\.0\.0\.1:1\n$/,
     );
     assert.equal(code, 1);
-    const right = await run(['result', 'b', ...config]);
-    assert.doesNotMatch(right.output, /the stack of this folder/);
   });
 
   test('a stream that is watched like a batch is one, and the command that shows it is named', async () => {

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../../model/journal/agent-lines.js';
-import { Duration } from '../../model/field-kinds.js';
-import { oneOf, orNull, Positive } from '../../model/field-kinds.js';
+import { Duration, Positive, oneOf, orNull } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../../platform/size.js';
 import { Fault } from '../../model/faults.js';

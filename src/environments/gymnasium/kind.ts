@@ -1,6 +1,5 @@
 import { BaseUrl } from '../../model/base-url.js';
-import { Duration } from '../../model/field-kinds.js';
-import { Positive } from '../../model/field-kinds.js';
+import { Duration, Positive } from '../../model/field-kinds.js';
 import { z } from 'zod';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';

@@ -1,6 +1,5 @@
 import { BaseUrl } from '../../model/base-url.js';
-import { Duration } from '../../model/field-kinds.js';
-import { oneOf, orNull, Word } from '../../model/field-kinds.js';
+import { Duration, Word, oneOf, orNull } from '../../model/field-kinds.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Allowance } from '../../platform/waits/allowance.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
