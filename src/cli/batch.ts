@@ -18,7 +18,7 @@ import { commandLine } from '../platform/command.js';
 import { writeJson } from '../platform/json/kept.js';
 import { INTERRUPTED } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { FLAG, TEXT, onlyOne, optionsAndWordsIn } from './arguments.js';
+import { FLAG, TEXT, onlyOne, optionsAndWordsIn } from '../platform/arguments.js';
 import { withScreen } from './terminal.js';
 import { storeOfBatch } from './store.js';
 import { temporalSettings } from './temporal-settings.js';

@@ -8,7 +8,8 @@ import { plain } from '../platform/plain.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import { loadConfig } from '../workers/config.js';
 import { createPool } from '../workers/parts.js';
-import { FILE, TEXT, settingsNamed, optionsIn } from './arguments.js';
+import { TEXT, optionsIn } from '../platform/arguments.js';
+import { FILE, settingsNamed } from './settings-file.js';
 
 const ROLES = ['user', 'tool', 'environment'] as const;
 const PROMPTS = [['user'], ['system', 'user']] as const;

@@ -12,7 +12,8 @@ import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 import { fileOfStack } from './store.js';
 import { styleOf } from './terminal.js';
-import { DEFAULT_FILE, FLAG, TEXT, optionsIn } from './arguments.js';
+import { FLAG, TEXT, optionsIn } from '../platform/arguments.js';
+import { DEFAULT_FILE } from './settings-file.js';
 
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
 const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;

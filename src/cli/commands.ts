@@ -1,8 +1,12 @@
 import { GYM_COMMANDS } from '../../gym/cli/commands.js';
+import { DEMO_COMMANDS } from '../../lab/demos/commands.js';
+import { SIMULATOR_COMMANDS } from '../../simulator/commands.js';
 import type { Command } from '../platform/command.js';
 
 export const COMMANDS: Partial<Record<string, Command>> = {
   ...GYM_COMMANDS,
+  ...DEMO_COMMANDS,
+  ...SIMULATOR_COMMANDS,
   start: {
     usage: `temporal-rollout start --input-file FILE [--id ID] [--set KEY=VALUE …] [--restart] [--watch] [--config FILE]
 temporal-rollout start --like BATCH …
@@ -133,40 +137,6 @@ names, of any release, without server and worker. FILE has all of them, or is no
 Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTERM.`,
     load: async () => (await import('./worker.js')).workerCommand,
   },
-  simulator: {
-    usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
-
-Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. It answers other prompts with random
-words. If a prompt's last message has lines \`Say: <text>\`, it says these: one per answer, and the last one from then
-on. Lines \`Call: <calls of tools as JSON>\` and \`Answer: <text>\` are steps of an agent. FILE has the settings as YAML,
-and options override it:
-
-  --tokens-per-second N     speed of each request; 0 (default): the whole answer at once
-  --ms-to-first-token N     default 0
-  --thinking-tokens N       before each move: a number, or a range such as [10,40] (default [8,40])
-  --skill N                 0 plays at random, 3 nearly perfectly; default 1
-  --think-tags true         thoughts are between <think> and </think>
-  --malformed-calls SHARE   of calls of tools that are no JSON; default 0
-  --seed N                  default: another one at each start
-  --max-num-seqs N          generations at once; default 256
-  --logprobs-mode MODE      processed (default) or raw
-  --model NAME              default simulator
-  --max-model-len N         default 8192
-  --dialect NAME            vllm (default), or sglang: its routes in place of vLLM's
-  --incremental-streaming true   as SGLang with --incremental-streaming-output
-  --weights-backup false    as SGLang without --enable-weights-cpu-backup; default true
-  --dev-mode true           serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: its weights can be changed, as on the
-                            simulator of npm start
-  --max-loras N             serves /v1/load_lora_adapter, for so many adapters
-  --world-size N            what /get_world_size says; default 1
-  --front-ends N            processes that answer at its URL in turn, each with a label of its own; default 1
-  --scale-out true          serves /inference/v1/generate, as vLLM with --enable-scale-out
-  --api-key KEY             required of requests
-  --faults LIST             from the start (simulator/settings.ts)
-  --log-file FILE           a line for each completion request; --log-tokens true adds the tokens
-  --log-limit N             requests that /simulator/requests remembers; default 10000`,
-    load: async () => (await import('./simulator.js')).simulatorCommand,
-  },
   policy: {
     usage: `temporal-rollout policy status [--service NAME] [--config FILE]
 temporal-rollout policy publish --version N --adapter PATH [--quorum K] [--order all|rolling] …
@@ -212,14 +182,6 @@ temporal-rollout stream forget --id STREAM --through STEP [--config FILE]
 Shows a stream's state, ends it, or deletes delivered steps up to STEP. --watch shows the table on a terminal until the
 stream has ended.`,
     load: async () => (await import('./stream.js')).streamCommand,
-  },
-  cluster: {
-    usage: `temporal-rollout cluster [--exit] [--repeats 32] [--folder FOLDER]
-
-Runs the processes of a cluster on this machine, and a batch on them with its board: PostgreSQL for journals, a Temporal
-server, two simulators and two workers of each role, which share only the results folder. Any killed process is started
-again. --exit ends after the batch. FOLDER (default .rollouts/cluster-TIME) has settings, logs and results.`,
-    load: async () => (await import('./cluster.js')).clusterCommand,
   },
   store: {
     usage: `temporal-rollout store migrate [--config FILE]
@@ -307,24 +269,5 @@ joined for have left it, or ten minutes after the last of them was killed; with 
 
 Copies the project's examples into FOLDER (default ./examples), to try and to change. Files that are there stay.`,
     load: async () => (await import('./examples.js')).examplesCommand,
-  },
-  learning: {
-    usage: `temporal-rollout learning [--chaos] [--engine E] [--trainer T] [--seed N] [--steps N] [--folder DIR] …
-
-A policy that learns on one machine (examples/learning): starts an engine, a Temporal server, a worker and a trainer,
-shows a live board, checks each sampled token against the engine's log and draws a plot. The exit code is 0 only if
-nothing is wrong and the held-out reward has reached --target (0.9).
-
---chaos kills one of the four every --kill-every seconds (5), at most --kills N of them (default: until the end). Then a
-loop that starts over learns the same under the same kills, unless --no-comparison is given. --folder DIR continues an
-interrupted run. With --sleep 1 or 2 the engine sleeps while the trainer computes, with --send the trainer sends it the
-weights, which it then reads from no file. --tick S sets the seconds per token. --shuffle-advantages is the control,
-which learns nothing.
-
---engine vllm uses a real vLLM: ROLLOUT_LEARNING_START is the command that starts it, ROLLOUT_LEARNING_PYTHON a Python
-with torch; --target is then 0.7 (examples/learning/README.md). --engine torch is an engine of our own for the same
-model, --trainer trl has TRL's GRPOTrainer train it (examples/trl/README.md), with --rank N an adapter of that rank in
-its place. Both need ROLLOUT_LEARNING_PYTHON.`,
-    load: async () => (await import('./learning.js')).learningCommand,
   },
 };

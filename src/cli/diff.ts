@@ -9,7 +9,7 @@ import { placeOfRollout, rolloutId } from '../model/workflow-safe/rollout-id.js'
 import { UsageError } from '../platform/command.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { FLAG, TEXT, optionsAndWordsIn } from './arguments.js';
+import { FLAG, TEXT, optionsAndWordsIn } from '../platform/arguments.js';
 import { meantBatch, withStoreThatAnswers } from './store.js';
 
 /** Where the rollouts of two batches part, or two rollouts, from their journals. Exit code 1: they do. */

@@ -1,5 +1,5 @@
 import { UsageError } from '../platform/command.js';
-import { FLAG, TEXT, printJson, optionsIn } from './arguments.js';
+import { FLAG, TEXT, printJson, optionsIn } from '../platform/arguments.js';
 import { attend } from './engine-attend.js';
 import { showStatus, withPolicy } from './policy.js';
 

@@ -4,7 +4,7 @@ import { copyExamples } from '../../dev/example.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
-import { optionsAndWordsIn } from './arguments.js';
+import { optionsAndWordsIn } from '../platform/arguments.js';
 
 const OWN = path.join(PROJECT_ROOT, 'examples');
 

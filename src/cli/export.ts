@@ -3,7 +3,7 @@ import { BatchResult } from '../model/results/result.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { TEXT, integerIn, onlyOne, optionsAndWordsIn } from './arguments.js';
+import { TEXT, integerIn, onlyOne, optionsAndWordsIn } from '../platform/arguments.js';
 import { meantBatch, withStoreThatAnswers } from './store.js';
 
 export async function exportCommand(args: string[]): Promise<number> {

@@ -8,7 +8,7 @@ import { Fault } from '../model/faults.js';
 import { writeJson } from '../platform/json/kept.js';
 import { plain, plainJson } from '../platform/plain.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import { FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
+import { FLAG, TEXT, integerOf, optionsIn } from '../platform/arguments.js';
 import { styleOf, write } from './terminal.js';
 import type { GivenStore } from './store.js';
 import { withGivenStore } from './store.js';

@@ -10,16 +10,8 @@ import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { checkJson } from '../platform/json/fault-place.js';
 import { placeOf } from '../platform/s3/bucket.js';
-import {
-  DEFAULT_FILE,
-  TEXT,
-  integerIn,
-  integerOf,
-  printJson,
-  settingsNamed,
-  optionsIn,
-  textIn,
-} from './arguments.js';
+import { TEXT, integerIn, integerOf, printJson, optionsIn, textIn } from '../platform/arguments.js';
+import { DEFAULT_FILE, settingsNamed } from './settings-file.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = {

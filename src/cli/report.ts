@@ -3,7 +3,7 @@ import { writeReport } from '../../viewer/report/report.js';
 import { readBundle } from '../../viewer/shell.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
-import { rangeOf, TEXT, optionsAndWordsIn } from './arguments.js';
+import { rangeOf, TEXT, optionsAndWordsIn } from '../platform/arguments.js';
 import { targetIn } from './show/show-options.js';
 import { withStoreThatAnswers } from './store.js';
 

@@ -5,7 +5,8 @@ import { readBundle } from '../../viewer/shell.js';
 import { plain } from '../platform/plain.js';
 import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
-import { DEFAULT_FILE, TEXT, integerOf, optionsIn } from './arguments.js';
+import { TEXT, integerOf, optionsIn } from '../platform/arguments.js';
+import { DEFAULT_FILE } from './settings-file.js';
 import { fileOfStore, withStoreThatAnswers } from './store.js';
 import { codeOf } from '../platform/errors.js';
 

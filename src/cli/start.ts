@@ -19,7 +19,7 @@ import {
   optionsIn,
   optionsAndWordsIn,
   textIn,
-} from './arguments.js';
+} from '../platform/arguments.js';
 import { watched, withClient } from './batch.js';
 
 const SETTINGS = { type: 'string', multiple: true, default: [] as string[] } as const;

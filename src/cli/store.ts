@@ -8,7 +8,8 @@ import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-stor
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 import { migrateStore, withStore } from '../workers/open-store.js';
-import { DEFAULT_FILE, FILE, optionsIn } from './arguments.js';
+import { optionsIn } from '../platform/arguments.js';
+import { DEFAULT_FILE, FILE } from './settings-file.js';
 
 export async function storeCommand([verb = '', ...args]: string[]): Promise<number> {
   if (verb !== 'migrate')

@@ -7,7 +7,7 @@ import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
 import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
-import { FLAG, TEXT, integerOf, printJson, optionsIn } from './arguments.js';
+import { FLAG, TEXT, integerOf, printJson, optionsIn } from '../platform/arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const OPTIONS = { config: TEXT, id: TEXT, through: TEXT, watch: FLAG };

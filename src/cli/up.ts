@@ -4,7 +4,8 @@ import { howToUse, stackOf } from '../../dev/folder-claim.js';
 import { up } from '../../dev/up.js';
 import { plain } from '../platform/plain.js';
 import { UsageError } from '../platform/command.js';
-import { DEFAULT_FILE, FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
+import { FLAG, TEXT, integerOf, optionsIn } from '../platform/arguments.js';
+import { DEFAULT_FILE } from './settings-file.js';
 
 export async function upCommand(args: string[]): Promise<number> {
   const values = optionsIn(args, {

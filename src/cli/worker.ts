@@ -1,7 +1,8 @@
 import { dieOfInterrupt } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { loadConfig } from '../workers/config.js';
-import { FILE, optionsIn } from './arguments.js';
+import { optionsIn } from '../platform/arguments.js';
+import { FILE } from './settings-file.js';
 
 export async function workerCommand(args: string[]): Promise<number> {
   const { config: file } = optionsIn(args, { config: FILE });

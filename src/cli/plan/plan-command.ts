@@ -3,7 +3,7 @@ import { toMs, durationProblem } from '../../model/workflow-safe/durations.js';
 import { UsageError } from '../../platform/command.js';
 import { heartbeatMs } from '../../workers/worker-settings.js';
 import { planMemory } from '../../workers/memory.js';
-import { FLAG, TEXT, integerOf, optionsIn } from '../arguments.js';
+import { FLAG, TEXT, integerOf, optionsIn } from '../../platform/arguments.js';
 import { FIGURES } from './figures.js';
 import type { Figures, Row, Workload, MeasuredBy } from './plan.js';
 import { leastMemory, planOf } from './plan.js';

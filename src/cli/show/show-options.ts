@@ -3,7 +3,14 @@ import type { Selection } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/conditions.js';
 import { SORTS } from '../../client/show/selection.js';
 import { UsageError } from '../../platform/command.js';
-import { FLAG, TEXT, integerIn, oneOf, rangeOf, optionsAndWordsIn } from '../arguments.js';
+import {
+  FLAG,
+  TEXT,
+  integerIn,
+  oneOf,
+  rangeOf,
+  optionsAndWordsIn,
+} from '../../platform/arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import { learningCommand } from '../../../../src/cli/learning.js';
+import { learningCommand } from '../../../../lab/demos/learning/command.js';
 import { vllmOf, vllmPart } from '../../../../lab/demos/learning/vllm.js';
 import { temporaryFolder } from '../../../dev/fakes.js';
 

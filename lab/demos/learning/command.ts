@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { learn } from '../../lab/demos/learning/learn.js';
-import { torchOf, vllmOf } from '../../lab/demos/learning/vllm.js';
-import { UsageError } from '../platform/command.js';
-import { FLAG, TEXT, integerOf, oneOf, optionsIn } from './arguments.js';
+import { learn } from './learn.js';
+import { torchOf, vllmOf } from './vllm.js';
+import { UsageError } from '../../../src/platform/command.js';
+import { FLAG, TEXT, integerOf, oneOf, optionsIn } from '../../../src/platform/arguments.js';
 
 const LESSON = {
   example: { steps: '50', target: '0.9' },

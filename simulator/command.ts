@@ -1,11 +1,11 @@
-import { untilAborted } from '../platform/process/interrupts.js';
-import { untilShutdown } from '../platform/process/lifeline.js';
-import { lineOf, problemsOf } from '../model/problems.js';
-import { parseYaml } from '../platform/yaml.js';
-import { startSimulator } from '../../simulator/server.js';
-import { SimulatorSettings } from '../../simulator/settings.js';
-import { readText } from '../platform/utf8-text.js';
-import { TEXT, integerOf, optionsIn } from './arguments.js';
+import { untilAborted } from '../src/platform/process/interrupts.js';
+import { untilShutdown } from '../src/platform/process/lifeline.js';
+import { lineOf, problemsOf } from '../src/model/problems.js';
+import { parseYaml } from '../src/platform/yaml.js';
+import { startSimulator } from './server.js';
+import { SimulatorSettings } from './settings.js';
+import { readText } from '../src/platform/utf8-text.js';
+import { TEXT, integerOf, optionsIn } from '../src/platform/arguments.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);

@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { runCluster } from '../../lab/demos/cluster/cluster.js';
-import { FLAG, TEXT, integerOf, optionsIn } from './arguments.js';
+import { runCluster } from './cluster.js';
+import { FLAG, TEXT, integerOf, optionsIn } from '../../../src/platform/arguments.js';
 
 export async function clusterCommand(args: string[]): Promise<number> {
   const values = optionsIn(args, {

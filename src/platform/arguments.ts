@@ -1,19 +1,13 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { UsageError } from '../platform/command.js';
-import { describeError } from '../platform/errors.js';
-import { plainJson } from '../platform/plain.js';
-import { didYouMean } from '../platform/nearest.js';
-import { readText } from '../platform/utf8-text.js';
+import { UsageError } from './command.js';
+import { describeError } from './errors.js';
+import { plainJson } from './plain.js';
+import { readText } from './utf8-text.js';
 
 /** What a command line gives. Each throws an error for the user that says what was expected. */
 
-export const DEFAULT_FILE = './temporal.yaml';
-
 export const TEXT = { type: 'string' } as const;
 export const FLAG = { type: 'boolean', default: false } as const;
-/** A settings file that has to be there. */
-export const FILE = { type: 'string', default: DEFAULT_FILE } as const;
-
 type Options = NonNullable<ParseArgsConfig['options']>;
 
 /** The options of a command that takes nothing else. */
@@ -22,18 +16,6 @@ export const optionsIn = <T extends Options>(args: string[], options: T) =>
 
 export const optionsAndWordsIn = <T extends Options>(args: string[], options: T) =>
   parseArgs({ args, options, allowPositionals: true });
-
-/** The settings that FILE has under this name. */
-export function settingsNamed<T>(
-  name: string,
-  { among, what, file }: { among: Record<string, T>; what: string; file: string },
-): T {
-  const known = Object.keys(among);
-  const found = Object.hasOwn(among, name) ? among[name] : undefined;
-  if (found !== undefined) return found;
-  const has = `${file} has ${known.join(', ') || 'none'}`;
-  throw new UsageError(`unknown ${what} ${JSON.stringify(name)}; ${has}${didYouMean(name, known)}`);
-}
 
 export function integerOf(
   option: string,
