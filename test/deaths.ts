@@ -18,23 +18,22 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
       `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
-    'Workers see the death within 10 s, on the same machine mostly within 2 s.': [
+    'Workers see it within 10 s, on the same machine mostly within 2 s.': [
       'test/workers/deaths/keep.test.ts › are run again where it died before its first report',
       'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
       'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
       'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
     ],
-    'They fail its activities, whose next attempts start within a second, and go on from the last heartbeat.':
-      [
-        'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
-        `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
-        `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
-      ],
-    'Without another worker, the next attempts start after `heartbeat_timeout`.': [
+    'Its activities start again within a second, from the last heartbeat.': [
+      'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
+      `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
+      `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
+    ],
+    'Without another worker, they start after `heartbeat_timeout`.': [
       'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
       `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
     ],
-    'Any worker replays the workflow; the attempt claims the journal, reads it, and asks for nothing that is there.':
+    'Any worker replays the workflow; the next attempt reads the journal, and asks for nothing that is there.':
       [
         `${LONG}/history.test.ts › fresh histories of every workflow type replay`,
         `${STORE}/journal.test.ts › inherits the journal, and what it appends is folded in`,
@@ -46,7 +45,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ACTIVITIES}/resume-generation.test.ts › continues after its last token, with what is left of its room and another seed`,
       `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails continues at another one, and the journal names both`,
     ],
-    'A step without an observation is sent again under the same key, and an environment with sessions is told so.':
+    'A step without an observation is sent again under the same key; an environment with sessions is told so.':
       [
         `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
         SAME_KEY,
@@ -57,14 +56,13 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
       `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
     ],
-    'A program runs on at its service, and gets the answers that it missed.': [
+    'A program at a service runs on, and gets the answers that it missed.': [
       `${LONG}/agent.test.ts › live on while their worker is killed, and get what they missed`,
       'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
     ],
-    "A program that has the dead worker's address is ended and begins anew, which costs no attempt.":
-      [
-        `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
-      ],
+    "A program with the dead worker's address is ended and begins anew, which costs no attempt.": [
+      `${ACTIVITIES}/run-program.test.ts › that was told another address is ended, and begins again at the new one`,
+    ],
     'A program that the worker started dies with it, all processes and the folder too, and begins anew.':
       [
         'test/sandbox/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
@@ -89,7 +87,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
   },
   'A worker that was frozen and wakes up': {
-    'Another attempt has the journal, so readers ignore what the woken worker appends.': [
+    'Another attempt has the journal: readers ignore what the woken worker appends.': [
       `${MODEL}/trajectory-property.test.ts › ignores a writer that has been replaced: without its later lines it folds the same`,
       `${MODEL}/trajectory-writers.test.ts › a zombie's \${kind} changes nothing`,
       `${LONG}/recovery-frozen.test.ts › has lines of the woken one in its journals, which count for nothing`,
@@ -99,14 +97,13 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'It sends no run and no step of a session.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
     ],
-    'Its streams to programs end with an error, and clients ask again at the worker that plays on.':
-      [
-        'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
-        'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
-        'test/gateway/answerers.test.ts › is led to no frozen worker, and to no program that has got its port',
-        'test/gateway/answerer-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
-        `${LONG}/agent-frozen.test.ts › were answered by other workers than the ones they asked, and by another one after the freeze`,
-      ],
+    'Its streams to programs end with an error, and clients ask the worker that plays on.': [
+      'test/gateway/waits.test.ts › ends the session, and the call is asked for again',
+      'test/gateway/waits.test.ts › in the midst of a stream: nothing more of it is said',
+      'test/gateway/answerers.test.ts › is led to no frozen worker, and to no program that has got its port',
+      'test/gateway/answerer-facts.test.ts › never name an attempt that was frozen before it could say so, behind its successor',
+      `${LONG}/agent-frozen.test.ts › were answered by other workers than the ones they asked, and by another one after the freeze`,
+    ],
     'Its next append or sync fails as `StoreFault`, and it reports nothing.': [
       `${STORE}/journal.test.ts › makes the sync of the first throw the same`,
       `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
@@ -116,12 +113,12 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     ],
   },
   'The Temporal server': {
-    'Activities play on; if the server gave an attempt up, the next one finds its turns in the journal.':
+    'Activities play on; if the server gave one up, the next attempt finds its turns in the journal.':
       [
         KILLED_SERVER,
         `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
       ],
-    'Workflows go on from the database, and workers connect again by themselves.': [KILLED_SERVER],
+    'Workflows go on from the database, and workers connect again.': [KILLED_SERVER],
     'Boards and clients say that the server cannot be reached.': [
       'test/client/server.test.ts › says at once that the server cannot be reached',
     ],
@@ -134,7 +131,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${ENGINE}/vllm-faults.test.ts › and is \${how} at any byte: GenerationUnavailable, the whole events before it handed on`,
       `${ACTIVITIES}/generate-turn.test.ts › in the middle keeps what had streamed in`,
     ],
-    'The replica is set aside and probed; its rollouts go to the others, and rows name both.': [
+    'The replica is set aside and probed; its rollouts go to others, and rows name both.': [
       `${ENGINE}/replicas.test.ts › is set aside: its rollouts go elsewhere, and come back when a probe is answered`,
       `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
     ],
@@ -152,7 +149,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         'test/workers/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once',
         `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
       ],
-    "A program's call is tried until its time for calls has passed; then another life follows.": [
+    "A program's call is tried until its time has passed; then another life follows.": [
       'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
       `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
       `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,
@@ -211,7 +208,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'A commit whose answer was lost is sent again unchanged, and stored once.': [
       `${STORE}/postgres-faults.test.ts › sends a commit again whose answer was lost, and it is written once`,
     ],
-    'Streams are stopped, so no token is sampled that cannot be kept.': [NOT_KEPT],
+    'Streams are stopped: no token is sampled that cannot be kept.': [NOT_KEPT],
     'Attempts continue on a standby that takes over, with the same rows as in files.': [
       `${LONG}/failover-postgres.test.ts › that dies while commits are open continues in its standby, without another worker`,
       `${LONG}/recovery-postgres.test.ts › has the rows and the metrics of an undisturbed run with its journals in files`,
