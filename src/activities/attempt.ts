@@ -133,7 +133,7 @@ interface RunningAttempt {
   reportWaiting: ReturnType<typeof createWaitReporter>;
 }
 
-/** What the next heartbeat says. */
+/** The content of the next heartbeat. */
 interface State {
   told: Told;
   checkpoint: unknown;
@@ -170,7 +170,7 @@ function attemptOf(
      * died at once. An attempt that fails says why in a last heartbeat.
      */
     lost_ms: info.attempt > 1 && info.heartbeatDetails === undefined ? waited_ms : 0,
-    /** What this attempt leaves to the next one, and finds of the one before. What has another shape is not found. */
+    /** A value that this attempt leaves to the next one, and finds of the one before, if it has this shape. */
     keeps: <T>(schema: z.ZodType<T>): Kept<T> => ({
       get: () => schema.safeParse(state.checkpoint).data ?? null,
       set: (value) => {
@@ -182,7 +182,7 @@ function attemptOf(
     /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
     asks: <T>(asked: AskedCall, answer: () => Promise<T>): Promise<T> =>
       askVisibly(asked, { answer, reportWaiting, silent_ms }),
-    /** All slots of its queue are taken in this process, so somebody may wait for one. */
+    /** All slots of its queue are taken in this process, so another activity may wait for one. */
     isCrowded: () => slots.areTaken(info.taskQueue),
     /** Its workflow knows that no replica serves the rollout, maybe from an attempt before. */
     isUnserved: () => state.told.holds,
@@ -200,7 +200,7 @@ function attemptOf(
   };
 }
 
-/** The last heartbeat tells the next attempt, and whoever asks, how this one has ended. */
+/** The last heartbeat says how this attempt has ended: to the next one, and to those who ask Temporal. */
 async function failureAfter(
   error: unknown,
   { context, before, state, reportWaiting }: RunningAttempt,

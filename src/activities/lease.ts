@@ -15,8 +15,8 @@ import type { Idles } from './giving-way.js';
 import { createIdling } from './giving-way.js';
 
 /**
- * What an attempt has for one rollout, and loses at once: because its activity ends, its time is over, others need its
- * place, or its journal is another's.
+ * The right of an attempt to one rollout. It is lost at once if the activity ends, its time is over, others need its place,
+ * or the journal is another's.
  */
 export interface Lease extends Attempt {
   ref: RolloutRef;
@@ -37,7 +37,7 @@ export interface Term extends Pick<Dependencies, 'folds' | 'limits'> {
   deadline?: { rollout_timeout: string; spent_ms: number };
 }
 
-/** Runs with a lease. If that ends it, the reason is thrown, whatever the run throws. */
+/** Runs with a lease. If the lease ends first, its reason is thrown, not the run's error. */
 export const withLease = <T>(
   { attempt, ref, deadline, folds, limits }: Term,
   run: (lease: Lease) => Promise<T>,
@@ -49,7 +49,7 @@ export const withLease = <T>(
       const end = (error: unknown): void => {
         if (signal.aborted) return;
         reasons.push(error);
-        // Not the reason itself: whoever is cut by it must not take it for a fault of a service.
+        // Not the fault itself: code that it cuts must not take it for a fault of a service.
         controller.abort(error instanceof Fault ? new Error(error.message) : error);
       };
       const isCrowded = (): boolean => attempt.isCrowded() || folds.isAwaited();
@@ -92,7 +92,7 @@ function claimLimits(journal: Journal, to: LimitsChange): void {
   void journal.append({ ...claim, limits }).catch(() => undefined);
 }
 
-/** Those that are not in force; null: all are. */
+/** The limits that are not in force yet; null: all are. */
 function newTurnLimits(
   { settings_in_force: settings, limits, end }: Trajectory,
   change: LimitsChange,

@@ -83,9 +83,9 @@ async function endRollout(
 
 /**
  * The journal with two steps behind each append: it checks that the journal is still ours, and takes what the journal
- * has grown by from the share of memory. Who has lost the journal learns it from its next line, so that no engine or
- * environment works for it any longer: its workflow waits for it no more. Growth beyond the share does not wait; the
- * next taker does.
+ * has grown by from the share of memory. An attempt that has lost the journal learns it at its next line, so that no
+ * engine or environment works for it any longer: its workflow waits for it no more. Growth beyond the share does not
+ * wait; the next taker does.
  */
 function takingGrowthWhileOurs(
   journal: Journal,

@@ -33,7 +33,7 @@ export const sharerOf = ({ ref, priority = {} }: Pick<Playing, 'ref' | 'priority
   share: priority.fairnessWeight || NOBODY.share,
 });
 
-/** What the workflow has seen in a journal is in it no more. */
+/** The journal lacks something that the workflow has seen in it. */
 export const journalLost = (
   ref: RolloutRef,
   { lacks, store }: { lacks: string; store: Pick<TrajectoryStore, 'name'> },

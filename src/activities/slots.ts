@@ -12,7 +12,7 @@ export function createSlots(slots: ReadonlyMap<string, number>) {
         running.set(queue, runningOn(queue) - 1);
       };
     },
-    /** Somebody may wait for one. */
+    /** Whether another activity may wait for a slot. */
     areTaken: (queue: string) => runningOn(queue) >= (slots.get(queue) ?? Infinity),
   };
 }

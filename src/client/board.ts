@@ -202,7 +202,7 @@ export function renderPlain(state: BoardState): string {
 const plainNotes = (state: BoardState): string[] =>
   notes(state).map((note) => plainLine(note).trimStart());
 
-/** The line without times, rates and queues, which alone are no news, and in whatever words a service says the same. */
+/** The line without times, rates, queues and a service's words, which alone are no news. */
 export function factsOf(state: BoardState): string {
   const { progress, seen, silentS, trouble } = state;
   const isAdvised = trouble === null && seen !== null && (silentS ?? 0) >= ADVISED_AFTER_S;

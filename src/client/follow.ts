@@ -6,7 +6,7 @@ export interface Following<T> {
   /** Shows what a look has found; true: nothing more will come. */
   draw: (seen: T) => boolean;
   signal: AbortSignal;
-  /** By default often enough for eyes, and seldom enough for whoever is asked. */
+  /** By default often enough for eyes, and seldom enough for a server. */
   every_ms?: number;
   /** The pause is at least so many times as long as the look took. */
   rest?: number;

@@ -73,7 +73,7 @@ function silence(
   record: NonNullable<PolicyStatus['record']>,
   updates: PolicyStatus['updates'],
 ): string[] {
-  // Who has the engines is said with more of it.
+  // The holder of a transfer has a line of its own.
   const why = whyNothingServes({ ...record, ticket: null });
   const last = updates.at(-1);
   const isFailed = last !== undefined && last.fault !== null;

@@ -11,7 +11,7 @@ export interface Slots {
 
 const USUAL = { priority: 3, share: 1 };
 
-/** What is unusual of it; empty: nothing waits, and it is as good as others. */
+/** The waiting turns, and an unusual priority or share; empty: nothing of these. */
 export function slotsText({
   queued = 0,
   priority = USUAL.priority,

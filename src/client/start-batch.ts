@@ -14,7 +14,7 @@ export interface BatchStart {
   batchId: string;
   taskQueue: string;
   request: unknown;
-  /** What an ended batch has played is removed, and played again. */
+  /** The rollouts of an ended batch are removed, and played again. */
   restart?: boolean;
 }
 

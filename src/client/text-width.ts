@@ -42,7 +42,7 @@ function* segmentsOf(text: string): Generator<string> {
     const isLast = from + size >= text.length;
     let taken = 0;
     for (const { segment, index } of SEGMENTER.segment(piece)) {
-      // What follows the piece may belong to its last segment.
+      // The text behind the piece may belong to its last segment.
       if (!isLast && index + segment.length === piece.length) break;
       yield segment;
       taken = index + segment.length;

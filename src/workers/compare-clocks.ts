@@ -8,7 +8,7 @@ import { connectionSettings } from './connection-settings.js';
 
 /** For connecting, and for the answers. */
 const WITHIN_MS = 10_000;
-/** Somebody may set a clock while the worker runs. */
+/** A clock may be set while the worker runs. */
 export const COMPARE_EVERY_MS = 10 * 60_000;
 
 /** Has this process go by the server's clock if its host's differs. A worker's own connection ends no call early. */

@@ -212,7 +212,7 @@ export async function loadConfig(
     throw new Error(`there is no ${file}: write one, or name another with --config`);
   });
   const read: unknown = parseYaml(textOf(bytes, file), file) ?? {};
-  // Who may do without the file brings environments, and may do without those in it, too.
+  // A caller that may do without the file has environments of its own, so the file may lack them.
   const value =
     missing && isRecord(read) ? { ...read, environments: read['environments'] ?? {} } : read;
   const parsed = Config.safeParse(value);

@@ -39,10 +39,10 @@ function factsOf(error: Error): { type: string; message: string; stack?: string 
 
 const SAY_AGAIN_MS = 30_000;
 const WAITED_FOR = new Set(['GenerationUnavailable', 'EnvironmentUnavailable']);
-/** What the SDK says of the workers of other roles that this process has. */
+/** The SDK says this of workers of other roles, which is no news. */
 const NO_NEWS = 'No workflows registered, not polling for workflow tasks';
 
-/** The lines of a log for people. A wait is one line every half a minute, whoever waits and however often it is tried. */
+/** The lines of a log for people. A wait is one line every half a minute, for all that wait and all tries. */
 export function createTerminal(now = () => performance.now()): (line: string) => string {
   const said = new Map<string, { at_ms: number; more: number }>();
   return (line) => {
@@ -124,7 +124,7 @@ const LONGEST = 64 * 1024;
  * modules of the deployment and libraries print. Returns what ends that.
  */
 export function takeOutputOfOthers(log: Pick<Logger, 'info' | 'warn'>): () => void {
-  // None: whoever started the process wants none (NODE_NO_WARNINGS).
+  // Without such a listener, the process was started to print none (NODE_NO_WARNINGS).
   const printing = process.listeners('warning').filter(({ name }) => name === 'onWarning');
   const warn = ({ name, message, stack }: Error): void => {
     log.warn({ warning: name, stack }, message);

@@ -73,7 +73,10 @@ function differenceOf(
 
 const AGAIN_MS = 2000;
 
-/** One that has stopped is known for a while. Throws at a new sign of life. `look` rejects if nobody knows. */
+/**
+ * Waits, since a worker that has stopped stays known for a while. Throws at a new sign of life. `look` rejects if the
+ * server does not say.
+ */
 export async function waitForOneStore(
   look: () => Promise<OtherStore[]>,
   {

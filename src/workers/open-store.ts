@@ -45,7 +45,7 @@ interface Use<T> {
   within_ms?: number;
   say?: (line: string) => void;
   use: (opened: OpenStore) => Promise<T>;
-  /** What is done where the store, by its name, does not answer; absent: rejects with the reason. */
+  /** Called with the store's name if it does not answer; absent: rejects with the reason. */
   without?: (name: string) => Promise<T>;
 }
 

@@ -39,7 +39,7 @@ export async function knowAttributes(
     log.debug(`search attributes not checked: ${describeError(error)}`);
   });
   return {
-    /** Those that the namespace has no room for: rollouts are played without them. */
+    /** Attributes that the namespace has no room for: rollouts are played without them. */
     unlisted: () => unlisted,
     look,
   };
@@ -126,7 +126,7 @@ export async function lookAtAttributes(
   };
 }
 
-/** What rollouts are played without, and how to have it after all. */
+/** The attributes that rollouts are played without, and how to have them after all. */
 export function withoutText(attributes: readonly SearchAttribute[], namespace: string): string {
   const names = attributes.map(({ name, type }) => `${name} (${CLI_TYPE[type]})`).join(', ');
   return `namespace ${namespace} has no room for search attributes ${names}, so lists cannot be filtered by them. Remove another attribute of the type, or use another namespace; then restart the workers`;

@@ -42,7 +42,7 @@ export async function endStuck(
     const { seconds } = raw.pendingWorkflowTask?.originalScheduledTime ?? {};
     const failing_ms = now_ms - Number(seconds ?? now_ms / 1000) * 1000;
     log.error({ workflow_id }, why);
-    // Somebody has removed one.
+    // An attribute was removed.
     if (/search attribute/i.test(why)) await attributes.look();
     if (failing_ms >= PATIENCE_MS) await handle.terminate(why);
   }

@@ -64,7 +64,7 @@ async function crowdedQueue(name: string, client: Asking): Promise<Waiting | nul
   return backlog === null || backlog === 0 ? null : takenSlots(name, backlog);
 }
 
-/** That nobody polls a queue of activities; null: somebody does. `ifUsed`: only while a task waits in it. */
+/** The wait for a worker that polls a queue of activities; null: one does. `ifUsed`: only while a task waits in it. */
 export async function waitOfQueue(
   name: string,
   { client, ifUsed = false }: { client: Asking; ifUsed?: boolean },

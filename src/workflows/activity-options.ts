@@ -31,7 +31,7 @@ import { named } from '../platform/plain.js';
  */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
-/** A dead worker is noticed in 10 s, whoever else notices it. */
+/** A dead worker is noticed in 10 s by the server alone. */
 const BEATING: ActivityOptions = { heartbeatTimeout: '10s', retry: RETRY };
 
 const OPENING_MS = 24 * 3600_000;
@@ -96,7 +96,7 @@ export const { foldGroups } = proxyActivities<AllActivities>({
   scheduleToCloseTimeout: '10m',
 });
 
-/** The one reads the end of every journal, for display; the other the record until it changes. Nobody waits for their end. */
+/** The first reads all journals' ends, for display; the second the record until it changes. No rollout waits for them. */
 export const { lookAtRollouts, watchServed } = proxyActivities<AllActivities>({
   ...BEATING,
   startToCloseTimeout: '10m',

@@ -85,7 +85,7 @@ function checkValid(
 ): void {
   const { counts, files } = result;
   const { completed, requested } = counts;
-  // Who stops a batch takes what there is.
+  // A batch that is stopped keeps what there is.
   if (completed >= min_valid || isStopped) return;
   const few = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}`;
   const why =

@@ -74,7 +74,7 @@ export async function rolloutStream(
 
   // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
   const watching = watchPolicy(stream);
-  // What a trainer waits for; and a group that has ended without a word is found.
+  // While a trainer waits, look why, and for groups that have ended without a word.
   const looks = lookWhileStepsAreAwaited(plan, {
     seen: view.seen,
     running: () => membersOf(stream),

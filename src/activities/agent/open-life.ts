@@ -28,7 +28,7 @@ export async function checkAgentIsThere(
   if (program === undefined || usedUp(trajectory, program) !== null) return;
   if (answeredState(trajectory, program) !== null) return;
   await program.health(signal, extra_env_info).catch((error: unknown) => {
-    // Who plays finds any other, and journals it.
+    // Any other problem is found when the program runs, and journalled.
     if (error instanceof Fault && error.type === 'EnvironmentUnavailable') throw error;
   });
 }
@@ -145,7 +145,7 @@ async function keptOf(
 /** Ending what has ended already is only tidy. */
 const TIDY_MS = 5000;
 
-/** Best effort: a service forgets what nobody asks about. What runs here is ended, whatever else has ended. */
+/** Best effort: a service ends a program that nobody asks about. A program of this worker is always ended. */
 export async function stopped(
   program: Pick<Program, 'outlives' | 'stop'>,
   { run, signal }: { run: string; signal: AbortSignal },

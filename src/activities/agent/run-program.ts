@@ -85,7 +85,7 @@ async function playLife(running: RunningProgram) {
   const { line, found } = await openLifeOf(playing, {
     program,
     base_url: dependencies.gateway?.base_url ?? '',
-    // Whoever starts while nothing serves would only wait, and give up.
+    // A program that starts while nothing serves would only wait, and give up.
     served: async () => {
       await program.health(signal, journal.trajectory.extra_env_info);
       if (!rules.asks_policy) return;
@@ -117,7 +117,7 @@ async function playLife(running: RunningProgram) {
     await playing.reportWaiting(null);
     return { misfit: session.misfit(), failure: ended.failure };
   } finally {
-    // A service keeps the end of its program for whoever plays on.
+    // A service keeps the end of its program for the attempt that plays on.
     if (is === 'over' || !program.outlives) await stopped(program, { run, signal });
     if (is === 'played') await session.end('moved');
   }

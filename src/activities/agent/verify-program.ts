@@ -38,7 +38,7 @@ async function askedOf(
   const main = sequencesOf(trajectory)?.sequences[0]?.message_log ?? [];
   const { sample } = await sampleOf(ref, store);
   const submission = life.exit?.submission ?? '';
-  // Graders read the last message as the policy's. One that asked nothing may have answered all the same.
+  // Graders read the last message as the policy's. A program may submit without asking the policy.
   const log: EnvironmentMessage[] =
     main.length > 0
       ? textLog(main)

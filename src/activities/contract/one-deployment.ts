@@ -95,7 +95,7 @@ export function oneDeployment(own: Deployment): WorkflowClientInterceptor {
   };
 }
 
-/** What tells its deployment from this one; null: nothing. */
+/** How its deployment differs from this one; null: it does not. */
 async function differenceOf(found: Described, own: Deployment): Promise<string | null> {
   const { taskQueue, memo, type } = found.workflowExecutionInfo ?? {};
   const remedy =

@@ -58,9 +58,9 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
     for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
     totals.turns += standing.turns;
     totals.tokens += standing.tokens + openTokens(standing);
-    // Another repeat replaces one that failed, and a later run may not play it.
+    // A repeat beyond these replaces one that failed, and a later run may not play it.
     const isMember = place.repeat < (request?.num_repeats ?? 0);
-    // A valid end stays, whoever opens the rollout.
+    // A valid end stays when the rollout is opened again.
     if (isMember && VALID_STOP_REASONS.has(standing.ended)) {
       ended.valid += 1;
       ended.reward_sum += standing.total_reward;
@@ -68,7 +68,7 @@ export const lookAtRollouts: Body<'lookAtRollouts'> = async ([input], dependenci
     if (runs?.has(placeText(place)) === false) continue;
     const waiting = await waitingAt(standing, { ref, service, store });
     if (waiting !== null) waits.push({ ref, waiting });
-    // One that has ended is over, unless it is known to run still.
+    // A rollout with an end may run only if the workflow says so.
     const mayRun = standing.ended === null || running !== null;
     seen.push({ place, moved_at: standing.moved_at ?? 0, mayRun });
   }
@@ -137,7 +137,7 @@ function quietOf(unopened: Quiet | null, seen: readonly Quiet[]): Quiet[] {
     .filter(({ moved_at }) => commonMs() / 1000 - moved_at >= QUIET_S);
 }
 
-/** What no journal can say. */
+/** Waits that no journal can tell of. */
 const isUnwritten = (waiting: Waiting): boolean =>
   waiting.service === THE_STORE || isOfTemporal(waiting);
 

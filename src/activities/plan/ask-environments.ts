@@ -28,7 +28,7 @@ export async function askEnvironments(
 ): Promise<void> {
   const environments: Promise<void>[] = [];
   const agents: { name: string; task: string; question: Question }[] = [];
-  // Those that say what a program is worth, too, which no sample names.
+  // Also environments that verify programs, which no sample names.
   const verifiers = [...tasks.keys()].flatMap((task): [string, Map<string, never>][] => {
     const verify = find(task)?.environment.program?.rules.program.verify ?? null;
     return verify === null || tasks.has(verify) ? [] : [[verify, new Map<string, never>()]];

@@ -75,7 +75,7 @@ export async function playedPlan(
   };
 }
 
-/** What an earlier run has played. Its request and its samples stay, and its rows until the closing pass. */
+/** Removes the journals of an earlier run. Request and samples stay, and its rows until the closing pass. */
 async function forgetRollouts(
   batch_id: string,
   store: Pick<TrajectoryStore, 'listJournals' | 'forgetJournals'>,

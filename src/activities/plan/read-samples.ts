@@ -35,7 +35,7 @@ interface PromptRoles {
   roles: readonly string[];
   /** false: these prompts bring their ids. */
   is_rendered: boolean;
-  /** Those that have it. */
+  /** The rows with this sample. */
   rows: Ranges;
 }
 

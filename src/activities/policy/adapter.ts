@@ -69,7 +69,7 @@ async function added(found: Found, adapter: LoadableAdapter): Promise<null> {
     if (!(error instanceof Fault) || isStoreFault(error)) throw error;
     const fault = `adapter: ${withoutUrl(error.message, replica)}`;
     const isAnother = error.type === 'PolicyVersionMismatch';
-    // What it serves, it serves on; another process behind its URL does not.
+    // It serves on what it served, unless another process is behind its URL.
     await changeFound(found, (now) => {
       if (now.replicas[replica]?.fault === fault) return null;
       return isAnother
@@ -82,7 +82,7 @@ async function added(found: Found, adapter: LoadableAdapter): Promise<null> {
 
 const ANY_VERSION = /^\d+$/;
 
-/** Another process has other weights, whatever the record says. */
+/** Throws if another process answers, which has other weights than the record says. */
 function checkBelow(entry: ReplicaEntry, said: string | null): void {
   const base = baseOf(entry);
   const expected = entry.state === 'current' && base !== null ? String(base) : null;

@@ -92,7 +92,7 @@ async function open(begin: Begin, { policy, nonce, heard, signal }: Ordering): P
     check(refusalOf(before));
     const { urls } = policy;
     const known = withEach(withReplicas(before ?? firstRecord(urls), urls), seen.absent);
-    // One that has left while it was asked is no engine of the ticket.
+    // An engine that has left while it was asked is not in the ticket.
     const engines = seen.engines.filter(({ url }) => known.replicas[url] !== undefined);
     const ticket = ticketFor(known, { begin, nonce, engines });
     const has = new Set(ticket.engines.map(({ group }) => group)).size;
@@ -115,9 +115,9 @@ async function open(begin: Begin, { policy, nonce, heard, signal }: Ordering): P
 /** What engines say before a transfer touches them. */
 interface Seen {
   engines: SeenEngine[];
-  /** Those that are left out. They serve nothing: they would serve the version before. */
+  /** Engines that are left out. They serve nothing, because they would serve the version before. */
   absent: Record<string, { state: 'away' | 'unknown'; fault: string }>;
-  /** What joiners among them are; null: there are none. */
+  /** The identity of joiners among them; null: there are none. */
   identity: EngineIdentity | null;
 }
 
@@ -158,7 +158,7 @@ async function askEngines(policy: PolicyService, asking: Asking): Promise<Seen> 
   const there = controls.filter(({ replica }) => away[replica] === undefined);
   await checkOneUrlEach(there, { within_ms: QUESTION_MS, signal });
   const bound = { within_ms: FIRST_QUESTION_MS, signal };
-  // One that hangs answers this alone, and keeps what it needs.
+  // An engine that hangs answers this question alone, and keeps its needs.
   const hangs = async (url: string): Promise<boolean> =>
     (await knownControl(policy, url)
       ?.isUp(bound)
@@ -260,7 +260,7 @@ async function pauseOne({ url, was }: TicketEngine, on: OnTicket): Promise<void>
   await control.pause({ mode, cache }, bound);
   const transit = inTransit(version, nonce);
   await control.label(transit, bound);
-  // Another process behind the URL has not heard of it.
+  // Another process behind the URL does not have the label.
   const said = await control.asOne({ starts: false }, bound);
   if (said !== null) checkLabel(said, { expected: [transit] });
 }

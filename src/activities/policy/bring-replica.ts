@@ -102,13 +102,13 @@ async function workFor(
   const control = controlOf(policy, replica);
   const found: Beginning = { ...bringing, replica, control, record, entry, epoch: entry.epoch };
   const { needs, slept } = fieldsOf(entry);
-  // One that is half loaded computes nothing before it has whole weights, and there may be none yet.
+  // A half-loaded replica computes nothing before it has whole weights, and there may be none yet.
   const isKnown = entry.examined || (record.version === null && needs !== null);
   if (isRestored && !isKnown) {
     found.identity = await examinedJoiner(found);
     if (found.identity === null) return null;
   }
-  // What an earlier attempt has paused goes through all phases.
+  // A replica that an earlier attempt has paused goes through all phases.
   const isPaused = kept.get() !== null;
   if (!isPaused && slept !== null && (isRestored || order.version === record.version)) {
     if (!needsLoad(record, entry) && (await hasKeptWeights(found)))
@@ -119,7 +119,7 @@ async function workFor(
   const adapter = adapterTo(record, order.version ?? record.version);
   if (adapter !== null && !isPaused && isBelow(entry, adapter))
     return await addAdapter(found, adapter);
-  // One that sleeps gets its memory first.
+  // A sleeping engine gets its memory first.
   if (needs !== null && slept === null && !(await isFreed(found))) return null;
   if (isRestored && (entry.state === 'away' || entry.state === 'unknown'))
     await checkIsThere(found);
@@ -135,7 +135,7 @@ const withoutForgotten = ({
     return next === now ? null : next;
   });
 
-/** Another process has other weights, or is awake. */
+/** False if another process answers: it has other weights, or is awake. */
 async function hasKeptWeights({ entry, control, signal }: Found): Promise<boolean> {
   const bound = { within_ms: QUESTION_MS, signal };
   const said = await control.said(bound);
@@ -328,7 +328,7 @@ async function loadWeights(
   if (isAsleep)
     await inPhase('wake', async () => {
       await control.wakeUp('weights', bound());
-      // What a transfer has left in it is closed only then.
+      // A half transfer can be closed only then.
       await cutHalfLoaded(control, { signal });
     });
   const drain = drain_limit === undefined ? {} : { drain_ms: toMs(drain_limit) };

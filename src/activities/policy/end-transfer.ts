@@ -188,7 +188,7 @@ export const abandon: Order = async (input, ordering) => {
   const before = await policy.records.latest();
   const refusal = refusalOfTicket(before, nonce);
   if (refusal !== null) {
-    // Who gives up a ticket that has ended, or repairs one that is no more, has nothing left to do.
+    // If the ticket has ended already, there is nothing left to give up or repair.
     const isOver = before?.transfers.past.some((one) => one.nonce === nonce) === true;
     if (why !== null || isOver) return { record: before };
     throw refused(refusal);

@@ -46,7 +46,7 @@ export function createPolicyRecords(
         if (writer !== record.writer) continue;
         const newest = (await records.last(-1))?.n ?? epoch;
         if (newest - epoch <= kept) {
-          // What is left of them, the next change forgets.
+          // If this fails, the next change forgets them.
           await forgetUpTo(epoch - kept - 1).catch(() => undefined);
           return record;
         }

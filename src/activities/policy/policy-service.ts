@@ -18,7 +18,7 @@ export interface Ordering {
   dependencies: Dependencies;
   signal: AbortSignal;
   nonce: string;
-  /** null: somebody asked for it. */
+  /** Why the workflow itself orders it; null: a client did. */
   why: string | null;
   heard?: Heard;
 }

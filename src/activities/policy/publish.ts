@@ -140,7 +140,7 @@ function targeted(
   }, known);
   const lora = adapterNamed(before, { service, target });
   const kept = lora === null ? seen : withKept(seen, { version, path: target.weights.path });
-  // Who completes a version has not brought it.
+  // A publish that completes a version does not become its holder.
   const { holder, take_over } = kept.weights[version] ?? target;
   const held = withHolder(kept, { ...askingOf(targeting), version, anew: version !== kept.target });
   return withTarget(held, { ...target, lora, holder, take_over });

@@ -127,7 +127,7 @@ async function layDown(
       if (control !== undefined) await putToSleep(control, { record, sleeping, signal });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // One that is gone needs no memory. It is found away when it is to be woken.
+      // A dead engine needs no memory. It is found away when it is to be woken.
       if (await control?.isUp({ within_ms: QUESTION_MS, signal }).catch(() => false)) throw error;
     }
   };
@@ -198,7 +198,7 @@ export const wake: Order = async (input, ordering) => {
     return withoutSleep(now, why ?? '`wake`');
   });
   const repaired = repairing(record, { version: record?.target });
-  // Nobody waits for them where the time is over: they are restored.
+  // If its time is over, no client waits: the replicas are restored.
   if (why !== null || repaired.brings !== undefined) return { record, ...repaired };
   const view = viewOf(record);
   const replicas = Object.entries(view.replicas).flatMap(([url, { state, slept }]) =>

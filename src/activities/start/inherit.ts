@@ -20,7 +20,7 @@ import { askEnvironment, turnOf } from '../turn/step-environment.js';
 
 export interface Prefix extends Played {
   start: LineOf<'start'>;
-  /** What stays, as the new journal takes it. */
+  /** The lines that stay, as the new journal takes them. */
   inherited: ReturnType<typeof prefixLines>;
 }
 
@@ -46,7 +46,7 @@ export async function readPrefix(
   return { ...played, start, inherited: prefixLines(played, { ...cut, generation }) };
 }
 
-/** What the journal lacks of them. An earlier attempt may have died among them. */
+/** Appends the inherited lines that the journal lacks: an earlier attempt may have died among them. */
 export async function inheritPrefix(playing: Playing, dependencies: Dependencies): Promise<void> {
   const { trajectory } = playing.journal;
   const { start, prefix_lines } = trajectory;

@@ -73,7 +73,7 @@ async function writeStep(
   return await putResult(closed, outputs);
 }
 
-/** What was put and is not forgotten. */
+/** The step, if it was put and is not forgotten. */
 async function keptStep(
   { stream_id, step }: StepPlace,
   { steps, forgotten }: StreamFacts,

@@ -28,7 +28,7 @@ export function streamFacts(stream_id: string, facts: Facts) {
  * the rows are written. Without this, every group would leave its facts for ever.
  */
 
-/** What a step that is not put yet will need of its groups. */
+/** Facts about its groups that a step needs when it is put. */
 export async function deliveredIn(
   { groups }: Pick<StepFact, 'groups'>,
   { admitted, ended }: StreamFacts,
@@ -42,7 +42,7 @@ export async function deliveredIn(
   return found;
 }
 
-/** Those that it delivers, and those that were discarded before it. */
+/** The groups that it delivers, and those that were discarded before it. */
 export const decidedIn = ({ groups, out }: Pick<StepFact, 'groups' | 'out'>): number[] => [
   ...groups,
   ...out.map(({ group }) => group),

@@ -51,7 +51,7 @@ function watchQueues(
     return null;
   };
   return {
-    /** What is known without asking. */
+    /** The last answer, without asking. */
     last: () => last,
     look: async (): Promise<Waiting | null> => {
       if (performance.now() < looks_at) return last;

@@ -9,7 +9,7 @@ import { step } from './step-environment.js';
 
 const PLAY = { generate, step, run: runProgram };
 
-/** Who verifies a program has an activity of its own, maybe on another machine. */
+/** The environment that verifies a program has an activity of its own, maybe on another machine. */
 const isElsewhere = (next: NextStep, { start }: Trajectory): boolean =>
   next === 'step' && (start?.program?.verify ?? null) !== null;
 

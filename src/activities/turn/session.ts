@@ -185,7 +185,7 @@ async function endSession(
   const life = session.begun === null ? session.lives - 1 : session.lives;
   const idempotency_key = `${rolloutId(ref)}/end-${life}`;
   const end = environment.end.bind(environment);
-  // One that was begun is ended under the name of its beginning.
+  // A session is ended under the name under which it was begun.
   const deployment = is_open ? session.deployment : await storeId();
   try {
     const ended = await withDeadline(signal, {

@@ -53,7 +53,7 @@ export async function step(playing: Playing, dependencies: Dependencies): Promis
   }
 }
 
-/** Who trains on what was sampled before the fork trains on one policy. */
+/** With `train_prefix`, all tokens must be of one policy. */
 function checkPrefixWeights({ start, calls }: Trajectory): void {
   if (start?.fork?.train_prefix !== true) return;
   const sampled = calls.flatMap(({ sampled: { segments } }) => segments);
@@ -225,7 +225,7 @@ interface Encoded {
 
 const NOTHING: Encoded = { token_ids: [], pictures: [] };
 
-/** What was not cut. A picture that is cut goes with all of its ids: nobody can compute with some of them. */
+/** The ids that were not cut. A picture that is cut goes with all of its ids, since a part of them is useless. */
 function kept(
   token_ids: readonly number[],
   pictures: readonly PlacedPicture[],

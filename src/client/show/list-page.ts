@@ -12,7 +12,7 @@ export interface List {
   entries: readonly Entry[];
   /** The ones to show, in this order. */
   shown: readonly Entry[];
-  /** Those that the request asks for, without replacements. */
+  /** Rollouts that the request asks for, without replacements. */
   requested: number;
   /** Failed ones are counted below it. */
   hides_failed?: boolean;

@@ -28,7 +28,7 @@ export interface Rollout extends Place {
   happenings: Happening[];
 }
 
-/** What was read of each journal, until it grows: lines that arrive during the reading show as growth. */
+/** Keeps what was read of a journal until it grows. Lines that arrive during the reading show as growth. */
 export function rememberedBySize<T>(
   store: Pick<ShowStore, 'journalSize'>,
   read: (ref: RolloutRef) => Promise<T>,
@@ -45,7 +45,7 @@ export function rememberedBySize<T>(
       value.catch(() => known.delete(key));
       return await value;
     },
-    /** A stream's journals go, and whoever follows it stays for weeks. */
+    /** Forgets the others: a stream's journals are deleted while a follower stays for weeks. */
     keepOnly: (refs) => {
       const keys = new Set(refs.map(rolloutId));
       for (const key of known.keys()) if (!keys.has(key)) known.delete(key);

@@ -60,7 +60,7 @@ export function headingOf(
   return lines.map((line) => renderLine(line, style));
 }
 
-/** What its row has, though it counts nowhere. */
+/** The reward so far of a failed or open rollout, which counts nowhere. */
 const soFar = ({ reward, reward_so_far }: Entry): string =>
   reward === null && reward_so_far !== 0 ? ` (${reward_so_far.toFixed(3)} so far)` : '';
 

@@ -10,7 +10,7 @@ export interface Selection {
   where: Condition;
   /** Only those that ended without a row to train on. */
   failed: boolean;
-  /** Those with a reward, then the failed ones, if the limit has room for them: they say why. */
+  /** First rollouts with a reward, then failed ones, if the limit has room for them. */
   worst: boolean;
   /** null: in input order. */
   sort: { by: Sort; smallest_first: boolean } | null;

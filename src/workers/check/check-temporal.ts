@@ -117,7 +117,7 @@ async function checkStores(
 
 async function checkClock(connection: Connection, namespace: string): Promise<Found[]> {
   const ahead = await clockAhead(connection, { namespace });
-  // What the server says of its workers has its own clock.
+  // Times in the server's answers are by its own clock.
   if (ahead === null || !takeAhead(ahead)) return [];
   const what = `this host's clock is ${differenceText(ahead)} the server's`;
   const remedy =
@@ -169,9 +169,9 @@ export function workerFinding(
   return { ...limited(what, start), waits: true };
 }
 
-/** Each costs a call. What keeps one from going on keeps most of them. */
+/** Each costs a call, and most workflows that stand still do so for the same reason. */
 const MOST_LOOKED_AT = 20;
-/** Those that people start; a batch shows what its own children wait for. */
+/** Types that people start; a batch shows what its own children wait for. */
 const TYPES = "('rolloutBatch', 'rolloutStream', 'policy', 'rollout')";
 
 /** Open workflows of a task queue that cannot go on by themselves: paused, or their workflow task fails. */

@@ -15,7 +15,7 @@ export async function hasEnded(identity: string): Promise<boolean> {
   const own = await runOf(await identify(process.pid));
   if (own === null || !areNeighbours(run, own)) return false;
   const there = await identify(pid);
-  // Another user's may be hidden.
+  // Another user's processes may be hidden.
   if (there.started === null) return isUnused(pid);
   return there.command === '' || (await runOf(there)) !== run;
 }

@@ -23,7 +23,7 @@ export interface Deployed {
   own: string;
   /** null: the server takes no reports. */
   reports: (() => Promise<Report[]>) | null;
-  /** Those that have asked for tasks lately, and have never reported. */
+  /** Processes that have asked for tasks lately, and have never reported. */
   askers: () => Promise<string[]>;
   hasEnded: (process: string) => Promise<boolean>;
   /** Has the running activities of dead processes run again, each with the reason; says how many there were. */

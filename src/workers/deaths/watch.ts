@@ -5,7 +5,7 @@ import { areNeighbours } from '../../platform/process/identity.js';
 export const LOOK_MS = REPORTS_EVERY_S * 1000;
 /** A worker without a report for this long counts as dead: four are missing. */
 const SILENT_MS = 8000;
-/** One that was wrongly counted as dead is believed in for twice as long, each time. */
+/** A process that was wrongly counted as dead gets twice the time, up to this. */
 const MOST_PATIENCE_MS = 64_000;
 /** So many care for the others' deaths: the second if the first has not, and so on. */
 export const WATCHERS = 3;
@@ -32,7 +32,7 @@ interface Looking {
 }
 
 /**
- * Who of a deployment's workers has died. A worker's reports count only by their changes, since its clock may be wrong,
+ * Finds the dead workers of a deployment. A worker's reports count only by their changes, since its clock may be wrong,
  * and only while this process looks, since it may have been frozen itself, or the server away. That a process of the same
  * machine has ended is seen at once.
  */

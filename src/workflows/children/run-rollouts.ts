@@ -75,7 +75,7 @@ export const NO_TALLY: Tally = {
 
 /** Runs the rollouts of some rows. A failed one is data and never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
-  /** Those that run, or (null) are being started. */
+  /** Members that run, or (null) are being started. */
   const playing = new Map<Member, RunningMember | null>();
   const tally: Tally = { ...NO_TALLY };
   let { max_in_flight } = run;
@@ -86,7 +86,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
   const announce = inRounds((change: LimitsChange) =>
     [...playing.values()].map((rollout) => rollout?.limit(change)),
   );
-  /** Those of one row; absent: all. */
+  /** `row`: only its members; absent: all. */
   const stopPlaying = (row?: number): void => {
     for (const [member, rollout] of playing)
       if (row === undefined || row === member.row) rollout?.stop();

@@ -8,7 +8,7 @@ import { unawaited } from '../steering/messages.js';
 
 /** A child of an earlier run may still be ending: so many tries, a second apart. */
 const QUICK_TRIES = 60;
-/** Somebody must end a child that still runs then: the batch never closes while it plays. */
+/** If a child of an earlier run still plays then, a person must end it: the batch cannot close before. */
 const LONGEST_PAUSE_S = 600;
 /** A child that is ending has ended by this refusal; one that plays on belongs to a run that was reset. */
 const PLAYS_ON = 2;

@@ -113,7 +113,7 @@ function published(brought: Brought, shown: ShownPolicy): PublishResult {
   };
 }
 
-/** Those that cannot be woken now are tried again, as any replica. */
+/** Replicas that cannot be woken now are tried again, as any other. */
 function woken(
   { replicas }: Bringing,
   { faults, shown }: { faults: Faults; shown: ShownPolicy },

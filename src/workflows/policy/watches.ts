@@ -13,7 +13,7 @@ const MARGIN_MS = 1000;
 /** A timer that fires so much too late ran on a server that was away, where nobody could say anything. */
 const LATE_MS = 10_000;
 
-/** What the workflow does by itself, because its time has come. */
+/** Orders that the workflow gives by itself, because their time has come. */
 export function watchTimes(shown: ShownPolicy) {
   const transfer = watchTransfer(shown);
   const sleep = () => shown.record()?.sleep ?? null;

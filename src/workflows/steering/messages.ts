@@ -54,7 +54,7 @@ export const TIMEOUT_MEMO = 'rollout_timeout';
 /** Likewise the heartbeat timeout of activities that play. */
 export const HEARTBEAT_MEMO = 'heartbeat_timeout_ms';
 
-/** From whoever holds the service, each minute: its process lives. */
+/** From the holder of the service, each minute: its process lives. */
 export const holdingSignal = defineSignal<[unknown]>('holding');
 
 /** From that trainer: so many tensors or bytes have been sent. */

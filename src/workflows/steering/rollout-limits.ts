@@ -27,7 +27,7 @@ export function createLimits(before: LimitsSoFar, requested: unknown) {
   let plan: RolloutPlan | null = null;
   let closed = false;
   let limitTo: (left_ms: number | null) => void = () => undefined;
-  /** What the timer counts; null: there is none, because the activity that opens the rollout watches the time. */
+  /** The timer's length; null: there is none, because the activity that opens the rollout watches the time. */
   let timer_ms: number | null = null;
   let unserved_since: number | null = null;
   const timeoutMs = (): number | null =>

@@ -28,7 +28,7 @@ const ENDING = '15m';
 /** A group's last workflow task is late if its worker has ended. */
 const LOOKS_AT_ADOPTED = ['10s', '60s'] as const;
 
-/** A look at one costs three events. Who was terminated becomes one of the oldest. */
+/** A look at a group costs three events. A terminated group becomes one of the oldest, so these are looked at. */
 const MOST_LOOKED_AT = 5;
 
 interface Followed {
@@ -65,7 +65,7 @@ function groupsOf(
 ) {
   const reach = (group: number): ExternalWorkflowHandle =>
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
-  /** Those that this run has started: it sees when they are closed. */
+  /** Groups that this run has started: it sees when they are closed. */
   const children = new Set<number>();
   const setLimits = inRounds((change) =>
     runningNow().map((group) => reach(group).signal(limitsSignal, change)),

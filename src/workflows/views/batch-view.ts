@@ -86,7 +86,7 @@ const furthest = (a: Totals, b: Totals): Totals => ({
 
 type Counts = Pick<Tally, 'done' | 'valid' | 'reward_sum'>;
 
-/** What an earlier run has played counts at once, although this one comes to it later. */
+/** Rollouts of an earlier run count at once, although this run comes to them later. */
 export function ofAllRuns(
   { done, valid, reward_sum }: Counts,
   { ended, requested }: { ended: Ended; requested: number },

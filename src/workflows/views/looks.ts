@@ -93,7 +93,7 @@ export function lookWhileStepsAreAwaited(
   return display(looks, { looking, seen });
 }
 
-/** Nobody else looks at a rollout that was started by hand, and a worker that is missing cannot say it. */
+/** A rollout that was started by hand looks at itself: no batch does, and a missing worker says nothing. */
 export function lookAtItself(seen: Looks['seen']) {
   const { parent, workflowId: batch_id } = workflowInfo();
   return lookWhileTheyRun(

@@ -71,7 +71,7 @@ export function showRollout() {
       // It may come from an activity that nobody has waited for.
       if (shown.state === 'playing') show(progress);
     },
-    /** What it waits for as a look found it, beside what its own activities say. */
+    /** A wait that a look has found, beside those that its own activities say. */
     seen: ({ waiting }: Pick<RolloutsSeen, 'waiting'>): void => {
       waitsFor({ seen: forDisplay(waiting) });
     },
