@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { Count, Positive } from './field-kinds.js';
 import type { Content } from './content.js';
 
-/** An engine replaces each by a run of ids. Who sends the ids also says which of them stand for which picture. */
+/** An engine replaces each by a run of ids. A request with ids also says which of them stand for which picture. */
 
 export interface Place {
   offset: number;

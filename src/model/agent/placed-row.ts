@@ -58,7 +58,7 @@ function sampled(text: string, sampling: NonNullable<Placing['sampling']>): stri
   return objectText(params.set('max_output_tokens', String(most)));
 }
 
-/** What the interface of NeMo Gym's agents has no field for. */
+/** Settings for which the interface of NeMo Gym's agents has no field. */
 const UNSTAMPED = [
   'top_k',
   'min_p',

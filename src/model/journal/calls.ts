@@ -118,7 +118,7 @@ function fromOf(
   return { call: parent, ids: lengthOf(continued) };
 }
 
-/** Its tokens are complete, and whoever has asked for it has read it. Returns whether that is so. */
+/** Completes a call: its tokens are complete, and its asker has read it. Returns whether that is so. */
 export function completeCall(
   tree: Calls,
   { turn, answer }: { turn: number; answer: Said & { at: number } },
@@ -159,7 +159,7 @@ export const wholeAnswers = (calls: readonly JournalCall[]): WholeSampled[] =>
     return answer === null || generation === null ? [] : [{ ...sampled, generation }];
   });
 
-/** Those of an agent are none: nothing has answered them one by one. */
+/** The turns of a loop. An agent's calls are none: nothing has answered them one by one. */
 export const turnsOf = ({
   calls,
   observations,

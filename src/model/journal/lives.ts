@@ -59,7 +59,7 @@ export function applyToLives(folded: Calls & Lives, line: LifeLine): void {
       if (call === undefined || line.life > lives.length) break;
       call.given.set(line.life, line.whole || call.given.get(line.life) === true);
       call.served += 1;
-      // What an earlier life was answered is answered again without a line of its own.
+      // An answer of an earlier life is given again without a line of its own.
       if (life && isOf(line) && call.line.life !== line.life && call.answer !== null)
         life.refusal = null;
       break;
@@ -97,7 +97,7 @@ export const hasFinished = ({ exit, refusal }: Life): boolean =>
 /** Whether a life failed by itself. One without an end was lost with its worker, or ended by a fault of ours. */
 const hasFailed = (life: Life): boolean => life.exit !== null && !hasFinished(life);
 
-/** Those that count among the rollout's attempts. */
+/** Lives that count among the rollout's attempts. */
 export const failedLives = ({ lives, forgiven }: Pick<Lives, 'lives' | 'forgiven'>): Life[] =>
   lives.slice(forgiven).filter(hasFailed);
 

@@ -80,7 +80,7 @@ export function resultOf({ lives }: Pick<Trajectory, 'lives'>): LineOf<'result'>
 
 /**
  * Whether a trainer takes nothing from its row, whatever its reward: `loss_multiplier` is 0, or no token was sampled.
- * Nobody knows it of an agent whose own model answered.
+ * It is not known of an agent whose own model answered.
  */
 export function isUntrained(trajectory: Trajectory): boolean {
   const { start, calls, assistant_tokens } = trajectory;

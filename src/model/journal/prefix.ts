@@ -50,7 +50,7 @@ interface Cut {
   tokens: number;
 }
 
-/** What the rollout has, where it has less than is to stay. */
+/** `has`: in words, what there is of a rollout that is shorter than the part that is to stay. */
 export type Shorter = { has: string };
 
 /** Where a rollout is cut. A turn of which every token stays is whole, with what the environment has said. */
@@ -132,7 +132,7 @@ function chunksOf(
     });
 }
 
-/** What the journal, its lists and its own worker say themselves. */
+/** Fields that the new journal, its lists and its own worker set themselves. */
 const OWN = ['writer', 'at', 'glance', 'base_url'] as const;
 
 /** As the journal of the fork takes it, with the logprobs that it asks for. */

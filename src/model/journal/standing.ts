@@ -45,7 +45,7 @@ export const openTokens = ({ open }: Pick<Standing, 'open'>): number =>
 export const lastFault = ({ faults }: Pick<Standing, 'faults'>): LineOf<'fault'> | null =>
   [...faults.values()].at(-1) ?? null;
 
-/** What one more fault of this turn continues, or of a whole life (null). Each life waits a denial out anew. */
+/** The fault that one more of this turn, or of a whole life (null), continues. Each life waits a denial out anew. */
 export function faultBefore(
   { faults, earlier }: Pick<Standing, 'faults' | 'earlier'>,
   turn: number | null,
@@ -139,7 +139,7 @@ function putFault({ faults, earlier }: Standing, line: LineOf<'fault'>): void {
   earlier.delete(line.turn);
 }
 
-/** What a call has waited for has come. A life that begins has no answer yet, and may meet the same fault. */
+/** Ends the waits that this line shows to be over. A life that begins has no answer yet, and may meet the same fault. */
 function endWaits({ faults, earlier }: Standing, line: JournalLine): void {
   switch (line.kind) {
     case 'chunk':
@@ -161,7 +161,7 @@ function endWaits({ faults, earlier }: Standing, line: JournalLine): void {
   }
 }
 
-/** What a call waits for that has no fault and whose service says nothing. */
+/** The wait of a call that has no fault and whose service says nothing. */
 export const NO_ANSWER = 'no answer yet';
 
 /** How long a call may be silent before it counts as waiting: thinking engines and running tests take a while. */

@@ -133,7 +133,7 @@ export const isLate = (
   { reopen, run }: LineOf<'claim'>,
 ): boolean => reopen && run !== undefined && run === finished_in;
 
-/** Who finishes does so for good, until another run opens. */
+/** The run that has finished the rollout: it does not open it again, but another run may. */
 export const finishedIn = ({ activity, run }: LineOf<'claim'>): string | null =>
   activity === 'finishRollout' ? (run ?? null) : null;
 

@@ -26,7 +26,7 @@ export type ServedAdapter = z.infer<typeof ServedAdapter>;
 /** How a replica was put to sleep. It stays until the replica is `current` again. */
 const Slept = z.object({
   level: Level,
-  /** What it said of its weights; null: nothing. */
+  /** Its own label of its weights; null: it had none. */
   label: z.string().nullable(),
   /** Its logprobs of fixed ids; null: it could not be asked. */
   before: z.array(z.number()).nullable(),
@@ -135,7 +135,7 @@ const KeptAdapter = z.object({ version: z.int(), path: z.string() });
 export type KeptAdapter = z.infer<typeof KeptAdapter>;
 
 export const Published = Manner.extend({
-  /** Those that a trainer put into the engines itself nobody else has. */
+  /** Weights that a trainer put into the engines itself are nowhere else. */
   weights: z.union([Weights, z.strictObject({ kind: z.literal(TRANSFER) })]),
   /** What the worker that published it saw at its path; null: nothing. */
   files: orNull(WeightFiles),
@@ -203,7 +203,7 @@ const Sleeping = z.object({
 });
 export type Sleeping = z.infer<typeof Sleeping>;
 
-/** Nobody else may bring weights. */
+/** The trainer that alone may bring weights. */
 const Hold = Holder.extend({
   /** When this name began to hold it. */
   since: time,
@@ -224,7 +224,7 @@ const Course = z.object({
 
 const Holding = z.object({
   hold: orNull(Hold),
-  /** Those that have held it, the newest of each name last: one before it is refused for ever. */
+  /** Its holders so far, the newest incarnation of each name last: an earlier one is refused for ever. */
   incarnations: z.array(Holder).default([]),
   /** The last ones, oldest first. */
   courses: z.array(Course).default([]),

@@ -224,7 +224,7 @@ export function withEngines(
   return gone.reduce((next, [url]) => withoutReplica(next, { url, at }), joined);
 }
 
-/** They have drained, or have been away for too long. Who was found away by a transfer is timed from here. */
+/** Without replicas that have drained, or been away for too long. One that a transfer found away is timed from here. */
 export function withoutOverdue(
   record: PolicyRecord,
   { at, forget_after_ms }: { at: number; forget_after_ms: number | null },

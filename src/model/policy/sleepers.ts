@@ -45,7 +45,7 @@ export function withSleepers(
     const entry = next.replicas[replica];
     if (entry === undefined) return next;
     const before = fieldsOf(entry);
-    // One that sleeps already has what it was put to sleep with.
+    // A replica that sleeps already keeps what was recorded when it was put to sleep.
     const isKnown = entry.state === 'current' || entry.state === 'asleep';
     const needs = before.needs ?? (isKnown ? null : 'load');
     return withReplica(next, { replica, state: 'asleep', needs, slept: before.slept ?? how });

@@ -104,7 +104,7 @@ function statusesOf(
     if (isLoser(number)) return 'resampled';
     return isLeftOut(calls, { number, rules, before }) ? 'separate' : null;
   });
-  // What a trained answer continues trains with it.
+  // An answer that a trained one continues trains with it.
   for (let number = calls.length - 1; number >= 0; number--) {
     const above = before[number] ?? null;
     if (status[number] === null && above !== null) status[above] = null;

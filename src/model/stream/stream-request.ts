@@ -52,7 +52,7 @@ export const StreamRequest = Request.superRefine(checkSettings)
   }));
 export type StreamRequest = z.infer<typeof StreamRequest>;
 
-/** What could never deliver, whatever the policy says, never be continued, or not be passed on to a next run. */
+/** Refuses a stream that could never deliver or continue, or that a next run could not be given. */
 function checkStream(
   { filter, num_repeats, max_rollout_turns, policy_version, groups_per_step, max_lag }: Checked,
   context: z.RefinementCtx,

@@ -24,7 +24,7 @@ export function nextStep(trajectory: Trajectory): NextStep {
   return 'generate';
 }
 
-/** One life after another runs, until one has ended that is not a failure: then somebody says what it is worth. */
+/** One life after another runs, until one ends without failing. Then its worth is asked. */
 function afterProgram({ lives, observations: [verdict] }: Trajectory): NextStep {
   const life = lives.at(-1);
   if (life === undefined || !hasFinished(life)) return 'run';

@@ -1,6 +1,6 @@
 /** A hundred beats a second for each batch at most, as long as they come three times in a timeout. */
 const LEAST_MS_EACH = 30;
-/** Who is lost without a death, as a task whose answer a connection has lost, waits for it. */
+/** A task that is lost without a death, such as one whose answer a connection lost, runs again after this time. */
 const MOST_MS = 600_000;
 
 /** A beat costs the server 2 ms, and tells little: workers' reports show deaths, and a foreign line a lost journal. */

@@ -43,9 +43,9 @@ export const ORDERS = [
   'finish',
   'abandon',
   'attach',
-  // Somebody no longer brings weights.
+  // A trainer no longer brings weights.
   'release',
-  // From whoever needs the engines' memory for a while.
+  // A trainer needs the engines' memory for a while.
   'sleep',
   'wake',
 ] as const;

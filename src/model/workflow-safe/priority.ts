@@ -2,7 +2,7 @@
 export interface TaskPriority {
   /** 1 comes first. */
   priorityKey: number;
-  /** Who shares equally with others. */
+  /** Names the batch or stream, which shares equally with others. */
   fairnessKey: string;
   /** With twice the weight of others it gets twice as much. */
   fairnessWeight: number;

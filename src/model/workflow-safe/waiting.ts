@@ -3,12 +3,12 @@ import type { Waiting } from '../results/answers.js';
 /** `service`, where an error of this program's own code is in the way. */
 export const REPAIR = 'a repaired worker';
 
-/** `service`, where somebody has paused it. */
+/** `service` of a wait that only a person ends. */
 const OPERATOR = 'an operator';
 const WORKER_OF = 'a worker of task queue ';
 const SLOT_OF = 'a slot of task queue ';
 
-/** It waits for whoever paused it: `why` says what is paused, and which command ends that. */
+/** It waits for the person who paused it: `why` says what is paused, and which command ends that. */
 export const operatorsHand = (why: string): Waiting => ({ service: OPERATOR, message: why });
 
 /** It waits for a worker: its call is in a task queue that nobody polls. */

@@ -43,7 +43,7 @@ export function readAnswer(
   };
 }
 
-/** Ids of tool calls are a function of the answer: whoever asks again gets the same. */
+/** Ids of tool calls are a function of the answer, so a client that asks again gets the same. */
 export const callId = (turn: number, index: number): string => `call_${turn}_${index}`;
 
 /** A whole answer as the journal and agents have it. */
