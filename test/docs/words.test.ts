@@ -24,8 +24,8 @@ const GUIDE = 'a whole way of using it, from an example to its details';
 const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
-  'ARCHITECTURE.md': { words: 2630, why: 'each death and each failure, with its file' },
-  'CONTRIBUTING.md': { words: 1320, why: '1,000 beside the table of dependencies' },
+  'ARCHITECTURE.md': { words: 2530, why: 'each death and each failure, with its file' },
+  'CONTRIBUTING.md': { words: 1200, why: '1,000 beside the table of dependencies' },
   'docs/agents.md': { words: 1550, why: GUIDE },
   'docs/batches.md': { words: 1760, why: GUIDE },
   'docs/engines.md': { words: 1300, why: GUIDE },
@@ -34,12 +34,10 @@ const BOUNDS: Record<string, Bound> = {
   'docs/nemo-gym.md': { words: 1270, why: 'a row for each name of NeMo Gym' },
   'docs/nemo.md': { words: 1090, why: 'a row for each name of NeMo RL' },
   'docs/python-environments.md': { words: 1690, why: GUIDE },
-  'docs/stream.md': { words: 1220, why: GUIDE },
-  'docs/training-data.md': { words: 1840, why: 'what a row says decides what trains' },
-  'docs/weights.md': { words: 1300, why: GUIDE },
+  'docs/training-data.md': { words: 1630, why: 'what a row says decides what trains' },
+  'docs/weights.md': { words: 1180, why: GUIDE },
   'lab/bench/README.md': { words: 1280, why: MEASURED },
   'lab/chaos/README.md': { words: 1380, why: MEASURED },
-  'python/README.md': { words: 1100, why: GUIDE },
 };
 
 const pages = pagesOf(await readRepository(PROJECT_ROOT)).filter((page) => !WRITTEN.has(page));
