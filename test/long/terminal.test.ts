@@ -190,7 +190,7 @@ describe('without a temporal.yaml', () => {
     const place = { workflowId: 'unplayed', taskQueue: 'rollouts' };
     await server.client.workflow.start('rolloutBatch', { ...place, args: [{}] });
     const expected =
-      /^unplayed open, no worker answers for unplayed yet; one has to run on task queue rollouts$/m;
+      /^unplayed open, no worker answers for unplayed yet; one has to run on task queue rollouts/m;
     const { code, output, stdout } = await interruptedAfter(expected, {
       args: ['result', 'unplayed'],
     });
