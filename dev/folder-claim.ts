@@ -1,4 +1,5 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Claimant } from '../src/platform/claim.js';
@@ -50,13 +51,16 @@ export async function claimFolder(
 export const stackClaimant = (folder: string): Promise<Claimant | null> =>
   claimantOf(lockIn(folder));
 
-/** The stack that runs with this temporal.yaml, or that has written it; undefined: the one of the current folder. */
+/**
+ * The stack that runs on this host with this temporal.yaml, or that has written it; undefined: the one of the current
+ * folder. On a shared folder another host may have one, whose addresses lead nowhere here.
+ */
 export async function stackOf(file: string | undefined): Promise<RunningStack | null> {
   const own = path.resolve(file ?? 'temporal.yaml');
   for (const folder of [stackFolder(own), path.dirname(own)]) {
     const running = await whatRuns(folder);
     const isMeant = file === undefined || [running?.config, running?.settings].includes(own);
-    if (isMeant && (await stackClaimant(folder)) !== null) return running;
+    if (isMeant && (await stackClaimant(folder))?.host === hostname()) return running;
   }
   return null;
 }

@@ -180,8 +180,9 @@ export async function showStatus(
     console.log([...policyTable(await policy.status(), Date.now()), '', ALIVE].join('\n'));
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
+    const named = base_urls.length === 0 ? '' : `. temporal.yaml names ${base_urls.join(', ')}`;
     console.log(
-      `${service}: no policy workflow runs on this server. Nothing was published, or Temporal's database was lost: then the record in the store stays in force. temporal.yaml names ${base_urls.join(', ') || 'no engine'}`,
+      `${service}: no policy workflow runs on this server. Nothing was published, or Temporal's database was lost: then the record in the store stays in force${named}`,
     );
   }
 }

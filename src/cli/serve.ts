@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { stackFolder } from '../../dev/running-stack.js';
 import { startViewer } from '../../viewer/serve/serve.js';
 import { addressOf, tokenIn } from '../../viewer/serve/token.js';
 import { readBundle } from '../../viewer/shell.js';
@@ -33,5 +34,5 @@ export async function serveCommand(args: string[]): Promise<number> {
 /** The stack's folder: beside temporal.yaml, or around the one that a stack has made. */
 function folderOf(config: string): string {
   const folder = path.dirname(path.resolve(config));
-  return path.basename(folder) === '.rollouts' ? folder : path.join(folder, '.rollouts');
+  return path.basename(folder) === '.rollouts' ? folder : stackFolder(config);
 }

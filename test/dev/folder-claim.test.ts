@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readdir, writeFile, stat } from 'node:fs/promises';
+import { readFile, readdir, writeFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -126,8 +126,13 @@ test('a stack is found by its temporal.yaml, by the one that it has written, and
   const said = { pid: process.pid, config, settings, logs: 'its logs' } as RunningStack;
   await sayRunning(folder, said);
   assert.deepEqual(await found(), ['its logs', 'its logs', null, 'its logs']);
+  const lock = path.join(folder, 'stack.lock');
+  const claimed = JSON.parse(await readFile(lock, 'utf8')) as object;
   await claim.release();
   // As one leaves it that was killed.
   await sayRunning(folder, said);
+  assert.deepEqual(await found(), [null, null, null, null]);
+  // On a shared folder, as another host has it.
+  await writeFile(lock, JSON.stringify({ ...claimed, host: 'elsewhere' }));
   assert.deepEqual(await found(), [null, null, null, null]);
 });
