@@ -1,40 +1,40 @@
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { shellWord } from '../src/platform/command.js';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import type { TemporalCli } from '../tools/temporal-cli/find.js';
 
 /**
- * Puts the programs that are not on this machine's path into `bin` of a stack's folder, for other terminals: scripts
- * find them there, too, unlike aliases. Returns the folder; null: all are on the path.
+ * Puts the programs of a stack into `bin` of its folder, for other terminals: scripts find them there, too, unlike
+ * aliases. Returns the folder; null: all are on this machine's path.
  */
 export async function putPrograms(
   folder: string,
   { cli, env }: { cli: TemporalCli; env: NodeJS.ProcessEnv },
 ): Promise<string | null> {
-  const isRolloutThere = isOnPath('temporal-rollout', env);
-  const isCliThere = cli.source === 'PATH' && isOnPath('temporal', env);
-  if (isCliThere && isRolloutThere) return null;
   const bin = path.join(folder, 'bin');
+  // In a shell with this stack's lines, the CLI of the path is the link of the earlier start.
+  const temporal = await realpath(cli.path);
   // Those of an earlier start may be elsewhere now.
   await rm(bin, { recursive: true, force: true });
   await mkdir(bin, { recursive: true, mode: 0o700 });
-  if (!isCliThere) await symlink(cli.path, path.join(bin, 'temporal'));
-  if (!isRolloutThere) {
-    const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
-    const file = path.join(bin, 'temporal-rollout');
-    const words = [process.execPath, main].map(shellWord).join(' ');
-    await writeFile(file, `#!/bin/sh\nexec ${words} "$@"\n`);
-    await chmod(file, 0o755);
-  }
-  return bin;
+  await symlink(temporal, path.join(bin, 'temporal'));
+  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+  const file = path.join(bin, 'temporal-rollout');
+  const words = [process.execPath, main].map(shellWord).join(' ');
+  await writeFile(file, `#!/bin/sh\nexec ${words} "$@"\n`);
+  await chmod(file, 0o755);
+  const areThere = cli.source === 'PATH' && ['temporal', 'temporal-rollout'].every(onPathOf(env));
+  return areThere ? null : bin;
 }
 
 /** Whether other terminals have it on their path, too: folders of npm and of a virtual environment are this one's. */
-const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
-  (env['PATH'] ?? '')
-    .split(path.delimiter)
-    .filter((folder) => folder !== '' && !folder.includes('node_modules'))
-    .filter((folder) => folder !== path.join(env['VIRTUAL_ENV'] ?? '', 'bin'))
-    .some((folder) => existsSync(path.join(folder, program)));
+const onPathOf =
+  (env: NodeJS.ProcessEnv) =>
+  (program: string): boolean =>
+    (env['PATH'] ?? '')
+      .split(path.delimiter)
+      .filter((folder) => folder !== '' && !folder.includes('node_modules'))
+      .filter((folder) => folder !== path.join(env['VIRTUAL_ENV'] ?? '', 'bin'))
+      .some((folder) => existsSync(path.join(folder, program)));

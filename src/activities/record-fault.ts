@@ -22,13 +22,13 @@ export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
 
 /**
  * Counts a fault in the journal, where it outlives the attempt. Returns the error to throw: `judged` (model/faults.ts)
- * decides whether it is final.
+ * decides whether it is final. A time limit that passes is not counted: nothing has failed, something was waited for.
  */
 export async function recordFault(
   error: unknown,
   { journal, turn = journal.trajectory.observations.length, attempts, names }: FailedCall,
 ): Promise<unknown> {
-  if (!(error instanceof Fault) || isStoreFault(error)) return error;
+  if (!(error instanceof Fault) || isStoreFault(error) || error.type === 'TimedOut') return error;
   const { trajectory } = journal;
   const { type, at, status, failureClass, uncounted } = error;
   const now_s = commonMs() / 1000;

@@ -65,6 +65,8 @@ describe('a life of a program', () => {
       [(await bench.lines('exit')).length, (await bench.lines('observation')).length],
       [0, 0],
     );
+    // A fault would say what the rollout waited for.
+    assert.equal((await bench.lines('fault')).length, 0);
   });
 
   test('that goes on behind a limit is ended, and the rollout ends by that limit, worth 0', async (t) => {
