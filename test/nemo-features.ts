@@ -1,4 +1,4 @@
-/** The tests that show what docs/nemo.md and docs/nemo-gym.md say (test/semantics.test.ts), by a row's first cell. */
+/** The tests that show what docs/nemo.md and gym/UPSTREAM.md say (test/semantics.test.ts), by a row's first cell. */
 import type { Tests } from './promises.js';
 import { E2E, ENVIRONMENTS } from './promises.js';
 

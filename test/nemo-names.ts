@@ -1,5 +1,5 @@
 /**
- * The names of four documents of NeMo RL and NeMo Gym that docs/nemo.md and docs/nemo-gym.md have rows for
+ * The names of four documents of NeMo RL and NeMo Gym that docs/nemo.md and gym/UPSTREAM.md have rows for
  * (test/semantics.test.ts): their functions, classes, commands and parameters.
  */
 export const NEMO_NAMES: Record<string, readonly string[]> = {

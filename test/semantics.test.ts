@@ -1,7 +1,7 @@
 /**
  * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what it says of
  * processes that die sentence by sentence, each row of its table of failures and of README.md's, each feature of
- * docs/nemo.md and docs/nemo-gym.md, and what keeps wrong data out of training. It fails for a promise without a test,
+ * docs/nemo.md and gym/UPSTREAM.md, and what keeps wrong data out of training. It fails for a promise without a test,
  * and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
@@ -143,14 +143,17 @@ describe('what would poison training is kept out', () => {
     });
 });
 
-describe('docs/nemo.md and docs/nemo-gym.md name the tests of what they say', () => {
-  const pages = read('docs/nemo.md') + read('docs/nemo-gym.md');
-  const rows = [...pages.matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(
-    ([, what = '', here = '', links = '']) => ({
-      what,
-      names: codeIn(`${what} ${here}`),
-      files: [...links.matchAll(/\]\(\.\.\/([^)]+)\)/g)].map(([, file]) => file),
-    }),
+describe('docs/nemo.md and gym/UPSTREAM.md name the tests of what they say', () => {
+  const rows = ['docs/nemo.md', 'gym/UPSTREAM.md'].flatMap((page) =>
+    [...read(page).matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(
+      ([, what = '', here = '', links = '']) => ({
+        what,
+        names: codeIn(`${what} ${here}`),
+        files: [...links.matchAll(/\]\(([^)]+)\)/g)].map(([, file = '']) =>
+          path.join(path.dirname(page), file),
+        ),
+      }),
+    ),
   );
 
   test('and each row of its tables has an entry here', () => {
