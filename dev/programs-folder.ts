@@ -25,16 +25,16 @@ export async function putPrograms(
   const words = [process.execPath, main].map(shellWord).join(' ');
   await writeFile(file, `#!/bin/sh\nexec ${words} "$@"\n`);
   await chmod(file, 0o755);
-  const areThere = cli.source === 'PATH' && ['temporal', 'temporal-rollout'].every(onPathOf(env));
+  const areThere = cli.source === 'PATH' && ['temporal', 'temporal-rollout'].every(onPathOf(env, bin));
   return areThere ? null : bin;
 }
 
-/** Whether other terminals have it on their path, too: folders of npm and of a virtual environment are this one's. */
+/** Whether other terminals have it on their path, too: these folders, and those of npm, are on this one's alone. */
 const onPathOf =
-  (env: NodeJS.ProcessEnv) =>
+  (env: NodeJS.ProcessEnv, bin: string) =>
   (program: string): boolean =>
     (env['PATH'] ?? '')
       .split(path.delimiter)
       .filter((folder) => folder !== '' && !folder.includes('node_modules'))
-      .filter((folder) => folder !== path.join(env['VIRTUAL_ENV'] ?? '', 'bin'))
+      .filter((folder) => ![bin, path.join(env['VIRTUAL_ENV'] ?? '', 'bin')].includes(folder))
       .some((folder) => existsSync(path.join(folder, program)));
