@@ -25,7 +25,8 @@ export async function putPrograms(
   const words = [process.execPath, main].map(shellWord).join(' ');
   await writeFile(file, `#!/bin/sh\nexec ${words} "$@"\n`);
   await chmod(file, 0o755);
-  const areThere = cli.source === 'PATH' && ['temporal', 'temporal-rollout'].every(onPathOf(env, bin));
+  const areThere =
+    cli.source === 'PATH' && ['temporal', 'temporal-rollout'].every(onPathOf(env, bin));
   return areThere ? null : bin;
 }
 

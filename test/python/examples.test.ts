@@ -63,6 +63,22 @@ const play = (given: {
   state: Record<string, unknown>;
 }): Played => JSON.parse(inPython('python3', { code: PLAY, given })) as Played;
 
+/** Leans by what is pushed, and falls at the second push. */
+const GYMNASIUM = `
+import sys, types
+class Pole:
+    def reset(self, seed=None):
+        self.pushes = 0
+        return (0.0, 0.0, 0.0, 0.0), {}
+    def step(self, action):
+        self.pushes += 1
+        return (0.0, 0.0, float(action), 0.0), 1.0, self.pushes == 2, False, {}
+def make(name):
+    assert name == "CartPole-v1"
+    return Pole()
+sys.modules["gymnasium"] = types.SimpleNamespace(make=make)
+`;
+
 describe('the examples of Python’s environments', { skip: withoutPython }, () => {
   test('reward an answer', async () => {
     const texts = [await exampleIn('docs/python-environments.md', 'def reward(reply, info)')];
@@ -83,6 +99,9 @@ describe('the examples of Python’s environments', { skip: withoutPython }, () 
       0,
       true,
       'Higher. 0 tries left.',
+    ]);
+    assert.deepEqual(play({ ...game, replies: ['x'] }).turns, [
+      [0, false, 'Say a number. 2 tries left.'],
     ]);
   });
 
@@ -108,11 +127,13 @@ describe('the examples of Python’s environments', { skip: withoutPython }, () 
   });
 
   test('play an environment of others', async () => {
-    const texts = [await exampleIn('docs/python-environments.md', 'game = wrap(')];
-    const game = { texts, name: 'game', prompt: 'Guess a number below 10.', state: { seed: 17 } };
-    assert.deepEqual(play({ ...game, replies: ['4', '7'] }).turns, [
-      [0, false, 'Not 4.'],
-      [1, true, 'Right.'],
+    const texts = [GYMNASIUM, await exampleIn('docs/python-environments.md', 'pole = wrap(')];
+    const observed =
+      'Keep the pole up: say left or right. It leans 0.000 rad, and turns 0.000 rad/s.';
+    const game = { texts, name: 'pole', prompt: observed, state: { seed: 17 } };
+    assert.deepEqual(play({ ...game, replies: ['Right!', 'what?'] }).turns, [
+      [1, false, observed.replace('0.000', '1.000')],
+      [1, true, observed],
     ]);
   });
 
