@@ -24,15 +24,17 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
       'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
     ],
-    'Its activities start again within a second, from the last heartbeat.': [
-      'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
-      `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
-      `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
-    ],
-    'Without another worker, they start after `heartbeat_timeout`.': [
-      'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
-      `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
-    ],
+    'Within a second of that, its activities start again elsewhere, with what their last heartbeat said.':
+      [
+        'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
+        `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,
+        `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
+      ],
+    'If no other worker sees the death, the Temporal server notices it after `heartbeat_timeout`.':
+      [
+        'test/semantics.test.ts › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner',
+        `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+      ],
     'Any worker replays the workflow; the next attempt reads the journal, and asks for nothing that is there.':
       [
         `${LONG}/history.test.ts › fresh histories of every workflow type replay`,
@@ -51,11 +53,21 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         SAME_KEY,
         `${ACTIVITIES}/session.test.ts › tells where an earlier attempt sent it and died, and not where it was refused`,
       ],
-    'A run of NeMo Gym that a worker or a full disk cuts is sent again, which costs no attempt.': [
-      `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
-      `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
-      `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
+    'The row differs in `attempts`, `segments`, `timing` and what is sampled anew.': [
+      `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
     ],
+    'Closing continues at its last heartbeat, and each row is written once.': [
+      `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
+      `${LONG}/recovery-closing.test.ts › in the midst of writing rows has each row once, as it was before, and nothing half-written`,
+    ],
+  },
+  'A worker that plays a program': {
+    "A run of NeMo Gym that is cut by its worker's death, or by a full disk, is sent again, which costs no attempt.":
+      [
+        `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
+        `${ACTIVITIES}/run-agent.test.ts › leaves the row its attempt`,
+        `${LONG}/gym-agent.test.ts › has journals whose lives name each run, sent once unless its life was lost, and with its attempt`,
+      ],
     'A program at a service runs on, and gets the answers that it missed.': [
       `${LONG}/agent.test.ts › live on while their worker is killed, and get what they missed`,
       'test/gateway/attached.test.ts › continues what the one before has journalled, with the same bytes',
@@ -68,13 +80,6 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         'test/sandbox/programs/ends.test.ts › a worker that is killed leaves neither process nor folder',
         `${E2E}/agent-command.test.ts › die with their worker, and begin again without a cost`,
       ],
-    'The row differs in `attempts`, `segments`, `timing` and what is sampled anew.': [
-      `${E2E}/recovery-worker.test.ts › has the rows and the metrics of an undisturbed run`,
-    ],
-    'Closing continues at its last heartbeat, and each row is written once.': [
-      `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
-      `${LONG}/recovery-closing.test.ts › in the midst of writing rows has each row once, as it was before, and nothing half-written`,
-    ],
   },
   'A worker, by SIGTERM': {
     'Streams are aborted, and all tokens that had arrived are journalled.': [
@@ -166,13 +171,14 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       LOST_SESSION,
       `test/workflows/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
     ],
-    'A run that was cut costs an attempt of its row, and one that was refused costs none.': [
-      `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
-      `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
-      `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
-      `${LONG}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
-      `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
-    ],
+    "A run that the death of NeMo Gym's agent cuts costs an attempt of its row; a run that was refused costs none.":
+      [
+        `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
+        `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
+        `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
+        `${LONG}/gym-agent.test.ts › whose worker and whose server are killed has every row once, with what became of it`,
+        `${ACTIVITIES}/run-agent.test.ts › is waited for without a life, and without using up an attempt`,
+      ],
     'A program that dies with its service begins anew, which costs no attempt.': [
       `${ACTIVITIES}/run-program.test.ts › that its service has lost is followed by another one, which costs none of its attempts`,
     ],

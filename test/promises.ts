@@ -38,7 +38,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
   },
   3: {
-    "The log's concatenated `token_ids` are exactly the ids sent as the next prompt": [
+    'The concatenated `token_ids` of `message_log` are exactly the ids sent as the next prompt': [
       `${ACTIVITIES}/generate-turn.test.ts › gets the whole log as its prompt, and at most what max_seq_len leaves`,
       `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
     ],
@@ -105,12 +105,13 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
       `${WORKFLOWS}/start-in-turn.test.ts › children that play on for a run that was reset are cancelled at the second refusal, all at once, and then start`,
     ],
-    'once a worker runs, no engine with whole weights stays paused because a controller died': [
-      `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
-      `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
-      `${ACTIVITIES}/bring-replica.test.ts › ends a pause that was left behind before it begins its own`,
-      `${ACTIVITIES}/bring-replica.test.ts › an engine is resumed at the limit of its pause, once, and updated when the store is back`,
-    ],
+    'once a worker runs, no engine that has all its weights stays paused because the process that paused it died':
+      [
+        `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
+        `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
+        `${ACTIVITIES}/bring-replica.test.ts › ends a pause that was left behind before it begins its own`,
+        `${ACTIVITIES}/bring-replica.test.ts › an engine is resumed at the limit of its pause, once, and updated when the store is back`,
+      ],
   },
   8: {
     'Workflow code is deterministic': [
@@ -174,6 +175,14 @@ export const FAILURES: Record<string, Tests> = {
       `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
       `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len, or exceeds max_prompt_tokens, is PromptTooLong, for good`,
     ],
+  '`EnvironmentStateLost`: a session is lost': [
+    `${ACTIVITIES}/session.test.ts › starts over in a new one, once the old one is ended`,
+    `${WORKFLOWS}/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
+  ],
+  '`TimedOut`: `rollout_timeout` or `limits.run` passes': [
+    `${ACTIVITIES}/run-program.test.ts › that is longer than limits.run is ended at its service, and the rollout has no reward`,
+    `${ACTIVITIES}/finish-rollout.test.ts › an environment that never answered`,
+  ],
   '`AgentFailed`: a program fails by itself': [
     `${LONG}/agent.test.ts › that fail begin again, as often as the request allows`,
   ],

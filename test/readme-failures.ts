@@ -10,6 +10,7 @@ const death = (victim: string): Tests => Object.values(DEATHS[victim] ?? {}).fla
 export const README_FAILURES: Record<string, Tests> = {
   'a worker, the Temporal server or an engine': [
     ...death('A worker, by `kill -9`'),
+    ...death('A worker that plays a program'),
     ...death('The Temporal server'),
     ...death('An engine, or one of its replicas'),
   ],

@@ -24,8 +24,8 @@ const GUIDE = 'a whole way of using it, from an example to its details';
 const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
-  'ARCHITECTURE.md': { words: 2530, why: 'each death and each failure, with its file' },
-  'CONTRIBUTING.md': { words: 1200, why: '1,000 beside the table of dependencies' },
+  'ARCHITECTURE.md': { words: 2850, why: 'each death and each failure, with its file' },
+  'CONTRIBUTING.md': { words: 1500, why: '1,000 beside the table of dependencies' },
   'docs/agents.md': { words: 1530, why: GUIDE },
   'docs/batches.md': { words: 1630, why: GUIDE },
   'docs/engines.md': { words: 1160, why: GUIDE },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Row } from '../../../src/model/results/row.js';
@@ -53,6 +53,8 @@ export function playRecordedRuns(semantics: GoldenCase['semantics']): void {
           const directory = await makeTemporaryDirectory(`${semantics}-${kind}`);
           ({ remove } = directory);
           root = path.join(directory.path, 'store');
+          // Also where a pattern of names plays none of them.
+          await mkdir(root);
           player = await createPlayer({
             store: { kind: 'file', root },
             inputs_dir: directory.path,
