@@ -106,7 +106,7 @@ export async function up(options: UpOptions): Promise<number> {
     if (plays && example === null) await putExample(root, screen.say);
     const worker = place.supervisor.pidOf('worker');
     screen.say(introduction({ ...stack, config, worker, batchId: played?.id ?? null }));
-    screen.say(howToReach(session, own ? null : folder));
+    screen.say(howToReach(session, { own, exit }));
     try {
       const playing = played === null ? Promise.resolve(0) : runBatch(session, played);
       const code = await playing.finally(() => client.close());
@@ -207,21 +207,20 @@ function howToContinue({ file, id }: Played): string {
   ].join('\n');
 }
 
-/** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
-function howToReach({ lines, played, screen }: Session, folder: string | null): string {
-  const from =
-    folder === null
-      ? `--input-file ${EXAMPLE}`
-      : `--config ${path.join(path.basename(folder), 'temporal.yaml')} --input-file ${played === null ? 'FILE' : path.basename(played.file)}`;
+function howToReach(
+  { lines, played, screen }: Session,
+  { own, exit }: { own: boolean; exit: boolean },
+): string {
+  const file = own ? EXAMPLE : played === null ? 'FILE' : path.basename(played.file);
   const commands = [
     ...(played === null
       ? []
       : [`temporal-rollout show ${played.id}`, `temporal-rollout watch ${played.id}`]),
-    `temporal-rollout start ${from} --watch`,
+    `temporal-rollout start --input-file ${file} --watch`,
   ];
   const columns = screen.style().columns - INDENT.length;
   return [
-    'With these lines in another terminal, temporal-rollout reaches it:',
+    `With these lines in another terminal, temporal-rollout reaches it${exit ? ' until the batch has ended' : ''}:`,
     ...lines.map((line) => INDENT + line),
     played !== null
       ? 'Then read its rollouts, watch it there too, or start another batch:'

@@ -28,7 +28,7 @@ class Counts(TypedDict):
 
 
 class Files(TypedDict):
-    """Absolute paths on the worker's host; on S3 addresses, whose part behind # names a member of ``objects``.
+    """Absolute paths on the worker's host; on S3 addresses, whose part after # names a member of ``objects``.
 
     rollouts: path of rollouts.jsonl, the valid rollouts
     failures: path of failures.jsonl, the others
@@ -83,7 +83,7 @@ class BatchResult(TypedDict):
     batch_id: the id of the batch or stream
     counts: how many rollouts ended how; the last five add up to the first
     metrics: numbers by name (docs/metrics.md)
-    files: absolute paths on the worker's host; on S3 addresses, whose part behind # names a member of ``objects``
+    files: absolute paths on the worker's host; on S3 addresses, whose part after # names a member of ``objects``
     objects: in metrics.json on S3 alone: what its results consist of
     metadata: the request's
     notes: what is true of all its valid rollouts and rarely meant, in words: truncated, reward 0, one text
@@ -106,7 +106,7 @@ class StepResult(TypedDict):
     batch_id: the id of the batch or stream
     counts: how many rollouts ended how; the last five add up to the first
     metrics: numbers by name (docs/metrics.md)
-    files: absolute paths on the worker's host; on S3 addresses, whose part behind # names a member of ``objects``
+    files: absolute paths on the worker's host; on S3 addresses, whose part after # names a member of ``objects``
     objects: in metrics.json on S3 alone: what its results consist of
     metadata: the request's
     notes: what the trainer should know of it, in words: groups that faster versions overtook, what is true of all its

@@ -166,7 +166,7 @@ class ForkRequest(TypedDict):
 
     rollout_id: the rollout whose beginning stays: ``<batch_id>/<row>-<repeat>``
     at: ``turn:3``: turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls. ``token:1250``: the first
-      1,250 tokens that the policy sampled stay, and their turn goes on behind them
+      1,250 tokens that the policy sampled stay, and their turn goes on after them
     train_prefix: whether these tokens train, too. Their weights must be those that go on (default ``False``)
     """
 

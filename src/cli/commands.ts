@@ -35,7 +35,7 @@ go on from there, with the request of its batch, which --set changes as in start
 
   --at turn:3     turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls
   --at token:1250 the first 1,250 tokens that the policy sampled stay, counted over all turns as \`segments\` of rows do.
-                  In the middle of a turn, the turn goes on behind the last of them. Agents have no such place
+                  In the middle of a turn, the turn goes on after the last of them. Agents have no such place
   --repeats N     rollouts (1)
   --train-prefix  the tokens that stay train, too; the same weights must serve
 

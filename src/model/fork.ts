@@ -24,7 +24,7 @@ export const Fork = z.strictObject({
       error: ({ input }) => `expected turn:N or token:N, got ${JSON.stringify(input)}`,
     })
     .describe(
-      '`turn:3`: turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls. `token:1250`: the first 1,250 tokens that the policy sampled stay, and their turn goes on behind them',
+      '`turn:3`: turns 0 to 2 stay, and turn 3 is sampled anew; of an agent, its calls. `token:1250`: the first 1,250 tokens that the policy sampled stay, and their turn goes on after them',
     ),
   train_prefix: Flag.describe(
     'whether these tokens train, too. Their weights must be those that go on',

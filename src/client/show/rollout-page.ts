@@ -34,7 +34,7 @@ export function headingOf(
     `reward ${rewardText(entry)}${soFar(entry)}`,
     turnsText(trajectory, entry),
     // The prompt of a program's call is with the call.
-    `${formatCount(entry.tokens, 'token')}${isProgram(trajectory) ? '' : ` behind a prompt of ${formatNumber(prompt)}`}`,
+    `${formatCount(entry.tokens, 'token')}${isProgram(trajectory) ? '' : ` after a prompt of ${formatNumber(prompt)}`}`,
     ...(entry.wall_s === null ? [] : [formatClock(entry.wall_s)]),
   ];
   const more = [

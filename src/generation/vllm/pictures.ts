@@ -140,7 +140,7 @@ function renderingOf(
   );
   if (isWithin) return { token_ids, places };
   throw protocolFault(
-    `features.mm_placeholders.image: expected runs of the ${token_ids.length} ids, one behind the other, got ${JSON.stringify(places).slice(0, 200)}`,
+    `features.mm_placeholders.image: expected runs of the ${token_ids.length} ids, one after the other, got ${JSON.stringify(places).slice(0, 200)}`,
     site,
   );
 }

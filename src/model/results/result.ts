@@ -52,7 +52,7 @@ export const BatchResult = z.strictObject({
       ).exactOptional(),
     })
     .describe(
-      "absolute paths on the worker's host; on S3 addresses, whose part behind # names a member of `objects`",
+      "absolute paths on the worker's host; on S3 addresses, whose part after # names a member of `objects`",
     ),
   objects: z
     .strictObject({

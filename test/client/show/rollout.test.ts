@@ -65,7 +65,7 @@ describe('the page of a rollout', () => {
     const siblings = [rollout.entry, { ...rollout.entry, repeat: 1, ended: null, reward: null }];
     const [title = '', facts, more, beside] = headingOf(rollout, { siblings, style: STYLE });
     assert.match(title, /^batch\/7-0 {2}task {2}terminated/);
-    assert.equal(facts, 'reward 0.250, 1 turn, 3 tokens behind a prompt of 2, 0:13');
+    assert.equal(facts, 'reward 0.250, 1 turn, 3 tokens after a prompt of 2, 0:13');
     assert.match(more ?? '', /mean logprob -0.003, attempts 2, faults 1/);
     assert.equal(beside, 'row 7:  0: 0.250  1: unfinished');
   });
@@ -78,7 +78,7 @@ describe('the page of a rollout', () => {
       a.end({ at: 106, stop_reason: 'failed' }),
     ]);
     const [, facts = ''] = headingOf(failed, { siblings: [], style: STYLE });
-    assert.match(facts, /^reward - \(0\.200 so far\), 1 whole turn and a part, 2 tokens behind/);
+    assert.match(facts, /^reward - \(0\.200 so far\), 1 whole turn and a part, 2 tokens after/);
   });
 
   test('on a narrow terminal has all siblings, and titles to their ends, in more lines', () => {
