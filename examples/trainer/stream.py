@@ -31,32 +31,28 @@ def train(arrays: Arrays, checkpoint: Path) -> None:
     unfinished.rename(checkpoint)  # A trainer that dies leaves a whole checkpoint or none.
 
 
-def served(client: Client) -> int:
-    try:
-        return int(client.policy().status()["record"]["target"] or 0)
-    except NotFound:  # Nothing was published yet.
-        return 0
-
-
 def main() -> None:
     CHECKPOINTS.mkdir(exist_ok=True)
     trained = len(list(CHECKPOINTS.glob("*.json")))
     print(f"{STREAM}: {trained} of {STEPS} steps have a checkpoint in {CHECKPOINTS}", flush=True)
     client = Client.connect()
     print(client, flush=True)
-    if served(client) > trained:
-        sys.exit(f"version {served(client)} is served, and its checkpoint is missing: restore it, or end the stack, remove its .rollouts and start it again")
     if trained >= STEPS:
         print(f"{STREAM}: all steps are taken")
         with suppress(NotFound):  # Still runs if the trainer died before it could stop it.
             client.stream(STREAM).stop()
         return
     stream = client.stream(STREAM, REQUEST)  # Starts it, joins it or continues it.
+    policy = client.policy()
+    delivered = stream.delivered()  # Steps below this number are repeated, with the rows that they had.
+    version = policy.next_version()
     for k in range(trained, STEPS):
-        if k > 0:  # Version 0 is what the engines serve by themselves. The same version again is safe.
-            client.policy().publish(k, str(CHECKPOINTS / f"{k}.json"))
-        print(f"step {k}: asked for, with weights of version {k}", flush=True)
-        step = stream.next_step(k, version=k, on_wait=print)
+        if k > 0 and k >= delivered:  # Step 0 has the weights that the engines serve by themselves.
+            print(f"step {k}: its weights are version {version}", flush=True)
+            policy.publish(version, str(CHECKPOINTS / f"{k}.json"))
+            version += 1
+        print(f"step {k}: asked for", flush=True)
+        step = stream.next_step(k, on_wait=print)
         train(to_arrays(step.rows()), CHECKPOINTS / f"{k + 1}.json")
     stream.stop()
 

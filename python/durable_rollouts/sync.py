@@ -474,6 +474,17 @@ class Stream:
         """
         return run(self._aio.progress())
 
+    def delivered(self) -> int:
+        """How many steps the stream has delivered: the number of the next one. Waits while the stream reads its store.
+
+        A trainer that goes back to a checkpoint gets the steps below this number again, and publishes nothing for them.
+
+        Returns it. Raises like ``Batch.progress``.
+
+            steps = stream.delivered()
+        """
+        return run(self._aio.delivered())
+
     def stop(self) -> None:
         """Ends what runs, and returns when it has ended; ``client.stream`` then continues it. Delivered steps stay.
 
@@ -765,6 +776,15 @@ class Policy:
         loss; ``TimeoutError`` if no worker answers.
         """
         return run(self._aio.status())
+
+    def next_version(self) -> int:
+        """The version for the next ``publish``: one above all that were published or tried, and 1 where none was.
+
+        Returns it. Raises ``TimeoutError`` if no worker answers.
+
+            policy.publish(policy.next_version(), "/shared/checkpoints/4")
+        """
+        return run(self._aio.next_version())
 
     def __repr__(self) -> str:
         return repr(self._aio)

@@ -280,11 +280,27 @@ describe('the example trainer', { skip }, () => {
     assert.equal(code, 1);
   });
 
-  test('on a stream, without the checkpoints that are served says so, and trains on nothing', async () => {
+  test('on a stream, without its checkpoints trains on the same rows again, and publishes nothing', async () => {
     await rm(path.join(bed.directory, 'trainer', 'checkpoints'), { recursive: true });
     const { output, errors, code } = await ending(streamTrainer());
-    assert.equal(code, 1, output);
-    assert.match(errors, /^version 2 is served, and its checkpoint is missing: .*\n$/);
-    assert.doesNotMatch(output, /mean reward/);
+    assert.equal(code, 0, errors);
+    assert.match(output, /\n3\.json: mean reward \d\.\d{3}, \d+ tokens\n$/);
+    assert.doesNotMatch(output, /its weights are version/);
+  });
+
+  test('on a new stream, publishes above what is served', async () => {
+    const folder = path.join(bed.directory, 'another');
+    await mkdir(folder);
+    const script = await readFile(path.join(TRAINER_EXAMPLE, 'stream.py'), 'utf8');
+    await writeFile(path.join(folder, 'stream.py'), script.replace('"run-1"', '"run-2"'));
+    const { address, namespace } = bed.server;
+    const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+    const { output, errors, code } = await ending(start(['stream.py'], { env, cwd: folder }));
+    assert.equal(code, 0, errors);
+    const versions = [...output.matchAll(/its weights are version (\d+)/g)].map(([, one]) =>
+      Number(one),
+    );
+    assert.ok(versions.length === 2 && versions.every((one) => one > 2), output);
+    assert.match(output, /\n3\.json: mean reward /);
   });
 });

@@ -6,7 +6,8 @@ from typing import Any, Dict, List, Literal, Mapping, Optional, Sequence, Union
 
 from temporalio.client import Client as TemporalClient
 
-from ..answers import PolicySleep, PolicyState, PolicyStatus, PublishResult
+from ..answers import PolicyRecord, PolicySleep, PolicyState, PolicyStatus, PublishResult
+from ..faults import NotFound
 from ..requests import Adapter, Checkpoint, JoinRequest, Probe, ReleaseRequest
 from .service import Service, incarnation, own
 from .transfer import Transfer
@@ -15,6 +16,16 @@ from .transfer import Transfer
 def given(arguments: Mapping[str, Any]) -> Dict[str, Any]:
     """The arguments of a call as the input of its update, which has the same names."""
     return {name: value for name, value in arguments.items() if name != "self"}
+
+
+def numbers_of(record: Optional[PolicyRecord]) -> List[int]:
+    """The versions that the record names: enough replicas have one, the other one was tried last."""
+    return [] if record is None else [one for one in (record["version"], record["target"]) if one is not None]
+
+
+def version_after(record: Optional[PolicyRecord]) -> int:
+    """One above all of them; 1: the first."""
+    return 1 + max(numbers_of(record), default=0)
 
 
 class Policy:
@@ -266,6 +277,18 @@ class Policy:
         loss; ``TimeoutError`` if no worker answers.
         """
         return await self._service.status()
+
+    async def next_version(self) -> int:
+        """The version for the next ``publish``: one above all that were published or tried, and 1 where none was.
+
+        Returns it. Raises ``TimeoutError`` if no worker answers.
+
+            policy.publish(policy.next_version(), "/shared/checkpoints/4")
+        """
+        try:
+            return version_after((await self.status())["record"])
+        except NotFound:
+            return version_after(None)
 
     def __repr__(self) -> str:
         return f"Policy({self.service!r})"

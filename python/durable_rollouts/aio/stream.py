@@ -166,6 +166,19 @@ class Stream(Steered):
         progress: StreamProgress = await connection.progress_of(self._temporal, self.id, "rolloutStream")
         return progress
 
+    async def delivered(self) -> int:
+        """How many steps the stream has delivered: the number of the next one. Waits while the stream reads its store.
+
+        A trainer that goes back to a checkpoint gets the steps below this number again, and publishes nothing for them.
+
+        Returns it. Raises like ``Batch.progress``.
+
+            steps = stream.delivered()
+        """
+        while (progress := await self.progress())["phase"] == "planning":
+            await asyncio.sleep(BREATH_S)
+        return progress["step"]
+
     async def stop(self) -> None:
         """Ends what runs, and returns when it has ended; ``client.stream`` then continues it. Delivered steps stay.
 

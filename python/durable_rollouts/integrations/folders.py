@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, List, Literal, Mapping, Type, TypeVar, Union
 
-from ..answers import PolicyRecord, PublishResult
+from ..aio.policy import version_after
+from ..answers import PublishResult
 from ..collective import RESTART
 from ..connection import log
 from ..faults import NotFound, PolicyUpdateFailed
@@ -33,16 +34,11 @@ RETRY_S = 2.0
 
 
 def next_version(policy: Policy) -> int:
-    """Above all that were ever published: a trainer's own counter begins anew when it is started again."""
+    """``Policy.next_version``, which waits for a worker: a trainer's own counter begins anew when it is started again."""
     try:
-        record = answered(policy.status)["record"]
+        return version_after(answered(policy.status)["record"])
     except NotFound:
-        record = None
-    return 1 + (0 if record is None else max(numbers_of(record), default=0))
-
-
-def numbers_of(record: PolicyRecord) -> List[int]:
-    return [one for one in (record["version"], record["target"]) if one is not None]
+        return version_after(None)
 
 
 def put_and_publish(

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Set
 
 import numpy as np
 
+from ..aio.policy import numbers_of
 from ..answers import CourseRecord, PolicyRecord, PolicyStatus
 from ..connection import log
 from ..faults import ForeignWeights, NotFound, PolicyUpdateFailed
@@ -15,7 +16,7 @@ from ..loop import run as _run
 from ..results import Row
 from ..sync import Policy
 from ..trajectories import trajectories
-from .folders import Kind, answered, in_time, next_version, numbers_of, put_and_publish
+from .folders import Kind, answered, in_time, next_version, put_and_publish
 
 
 HOLD_S = 300

@@ -203,8 +203,8 @@ class Files(unittest.TestCase):
         class Stream:
             id, _aio = "s", None
 
-            def progress(self):
-                return {"step": 3}
+            def delivered(self):
+                return 3
 
             def next_step(self, step, version=None):
                 delivered = mock.Mock(rows=lambda: ROWS, result={"version": step + 4})

@@ -353,7 +353,7 @@ class Async(unittest.TestCase):
 
     def test_a_training_that_continues_says_which_steps_it_replays_and_its_stream_holds_the_service(self):
         steps = {3: {"version": 4}, 5: {"version": 6}}
-        stream = SimpleNamespace(id="s", _aio=None, progress=lambda: {"step": 6}, next_step=lambda step: SimpleNamespace(result=steps[step]))
+        stream = SimpleNamespace(id="s", _aio=None, delivered=lambda: 6, next_step=lambda step: SimpleNamespace(result=steps[step]))
         service = Service(("s", 1, None), version=6)
         client = SimpleNamespace(stream=lambda id, request: stream, policy=lambda name: service)
         worker = RolloutWorker(client, "s", REQUEST, config())

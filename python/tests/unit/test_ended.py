@@ -84,6 +84,15 @@ class Progress(unittest.TestCase):
                 asyncio.run(cls(Workflow(FAILED, "planning", REFUSED, of=cls), "run-7").progress())
 
 
+    def test_of_a_stream_that_reads_its_store_does_not_say_yet_what_was_delivered(self):
+        workflow = Workflow(RUNNING)
+        workflow.query = mock.AsyncMock(side_effect=[{"phase": "planning", "step": 0}, {"phase": "running", "step": 3}])
+        with mock.patch.object(aio.stream, "BREATH_S", 0):
+            self.assertEqual(asyncio.run(aio.Stream(workflow, "run-7").delivered()), 3)
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "num_repeats: expected at least 1"):
+            asyncio.run(aio.Stream(Workflow(FAILED, "planning", REFUSED), "run-7").delivered())
+
+
 class Waited(unittest.TestCase):
     def test_for_says_once_in_the_log_what_is_true_of_all_rollouts(self):
         workflow = Workflow(COMPLETED, "done", of=aio.Batch)
@@ -201,6 +210,12 @@ class Fault(unittest.TestCase):
         workflow.query = mock.AsyncMock(side_effect=RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b""))
         with self.assertRaisesRegex(durable_rollouts.NotFound, "^default: no policy workflow runs on this server. Nothing was published"):
             asyncio.run(aio.Policy(workflow, "default", "rollouts").status())
+        self.assertEqual(asyncio.run(aio.Policy(workflow, "default", "rollouts").next_version()), 1)
+
+    def test_of_a_policy_has_a_version_above_that_which_was_tried_last(self):
+        workflow = Workflow(RUNNING)
+        workflow.query = mock.AsyncMock(return_value={"record": {"version": 3, "target": 4}})
+        self.assertEqual(asyncio.run(aio.Policy(workflow, "default", "rollouts").next_version()), 5)
 
 
 class WrongType(unittest.TestCase):

@@ -136,7 +136,7 @@ function checkVersion({ step, version }: StepAsked, stream: Stream): void {
   if (version === undefined || step !== next_step || !stream.now().is_published) return;
   if (version < served)
     throw outOfOrder(
-      `version: expected at least ${served}, which replicas serve, got ${version}; a trainer that has gone back publishes its weights under a higher version`,
+      `version: expected at least ${served}, which replicas serve, got ${version}; publish the trainer's weights under a higher version (policy.next_version() in Python), or ask without a version`,
     );
   if (target === null) return;
   const most = Math.max(target, last_version ?? target) + stream.settings().versions_per_step;

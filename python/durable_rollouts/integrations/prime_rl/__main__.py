@@ -46,7 +46,7 @@ def feed(settings: Settings, client: Client) -> None:
     policy = client.policy(own.request["generation"].get("service", "default"))
     training = Own(policy, own.stream, take_over=own.take_over)
     training.begin()
-    first_new = answered(stream.progress)["step"] + 1
+    first_new = answered(stream.delivered) + 1
     first = settings.first
     while settings.resume is None and _is_written(settings, first):  # Only this process was started again.
         first += 1

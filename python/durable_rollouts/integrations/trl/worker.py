@@ -69,7 +69,7 @@ class RolloutWorker:
         self._stream, self._next = stream._aio, step
         service = self._request.get("generation", {}).get("service", "default")
         version = next_version(self._client.policy(service)) - 1
-        first_new = answered(stream.progress)["step"]
+        first_new = answered(stream.delivered)
         self.course.begin(step, first_new=first_new, version=version)
         if self._own is not None:
             self._own.begin()
