@@ -1,6 +1,6 @@
 /** The Python package reads rollouts.arrow and rollouts.jsonl alike. */
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -133,10 +133,13 @@ test(
     await writeFile(path.join(batch, 'metrics.json'), METRICS);
     const lines = await exampleIn('docs/training-data.md', 'arrays.loss_mask.sum()');
     const block = await exampleIn('docs/arrow.md', 'trajectories(batch.sequences())');
-    const after = `
-assert (arrays.input_ids == lines.input_ids).all() and (arrays.loss_mask == lines.loss_mask).all()
+    await copyFile(path.join(batch, 'rollouts.arrow'), path.join(folder, 'step-17.arrow'));
+    const exported = await exampleIn('docs/arrow.md', 'Sequences(pa.ipc.open_stream(');
+    const same = `
+assert (arrays.input_ids == lines.input_ids).all() and (arrays.loss_mask == lines.loss_mask).all()`;
+    const after = `${same}
 assert len(lengths) == len(rows) == 2 and all(lengths)`;
-    python(['-c', `${lines}\nlines = arrays\n${block}${after}`], {
+    python(['-c', [lines, 'lines = arrays', block, after, exported, same].join('\n')], {
       cwd: folder,
       PYTHONPATH: PYTHON_PACKAGES,
     });
