@@ -1,5 +1,8 @@
 """Rollouts for NeMo RL (docs/trainers.md, signatures of 7ea279a): ``run_durable_rollout`` takes the place of
 ``run_async_multi_turn_rollout(policy_generation, input_batch, …)`` of ``nemo_rl.experience.rollouts``.
+
+``generation`` of the settings needs the ``temperature``, ``top_p`` and ``top_k`` of ``policy.generation``, and no other filter.
+After a failed rollout, ask for the same id again: then only that rollout is played.
 """
 
 import numpy as np

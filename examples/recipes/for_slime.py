@@ -2,6 +2,8 @@
 
     --rollout-function-path for_slime.generate_rollout --custom-reward-post-process-path for_slime.rewards
 
+Leave ``--rollout-top-p`` at 1, and do not use ``apply_chat_template``. Evaluation needs an ``--eval-function-path``.
+
 An agent's several sequences are several samples of one rollout. slime's own normalisation of rewards would take one mean of
 the whole step, in which long agents count more; ``rewards`` keeps to groups.
 """

@@ -423,16 +423,18 @@ class PublishRequest(TypedDict):
     weights: the new weights
     cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
     probe: the trainer's own logprobs of a prompt. A replica with other logprobs does not serve
-    pause_limit: longest time of a pause. Then streams are cut and the engine is resumed (default ``"10m"``)
+    pause_limit: longest time of a pause. Then running generations are cut off and the engine is resumed (default
+      ``"10m"``)
     holder: trainer that brings the weights; None is refused while a trainer holds the service
     take_over: takes the service from another trainer that holds it (default ``False``)
-    mode: streams: ``keep`` freezes them, ``abort`` cuts them, ``wait`` drains them for ``drain_limit`` and then cuts
-      (default ``"keep"``)
+    mode: running generations: ``keep`` freezes them, ``abort`` cuts them off, ``wait`` lets them end for
+      ``drain_limit`` and then cuts them off (default ``"keep"``)
     drain_limit: longest wait of mode ``wait`` (default ``"1m"``)
     order: all replicas at once, or ``rolling``: at most ``max_unavailable`` at a time (default ``"all"``)
     max_unavailable: replicas at a time of order ``rolling`` (default ``1``)
     quorum: how many replicas must have it; None: all that are not away
-    keep_adapters: of adapters: how many of the last versions may have streams. Engines hold one more (default ``2``)
+    keep_adapters: of adapters: under how many of the last versions generations may run. Engines hold one more (default
+      ``2``)
     """
 
     version: int
@@ -459,7 +461,7 @@ class BeginRequest(TypedDict):
     checkpoint: files with the same weights, which each engine can read. They repair an engine that lost its weights
     only: URLs of some engines; None: all of them
     base: the weights are a difference to this version: engines with another one are left out
-    mode: streams: ``keep`` freezes them, ``abort`` cuts them (default ``"keep"``)
+    mode: running generations: ``keep`` freezes them, ``abort`` cuts them off (default ``"keep"``)
     cache: the prefix cache: emptied (``reset``), or kept; then ``cache_salt`` separates versions (default ``"reset"``)
     groups: how many collectives the engines form; None: one each
     quorum: how many groups must have it; None: all that are not away

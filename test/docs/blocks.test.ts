@@ -28,6 +28,7 @@ const SHOWN: Shown[] = [
   { page: 'lab/bench/TABLES.md', has: 'FAIL  64 at once', why: MEASURED },
   { page: 'lab/bench/TABLES.md', has: '10000 rollouts x 5 turns', why: MEASURED },
   { page: 'docs/agents.md', has: 'from openai import OpenAI', why: 'it needs a package that tests do not have; try-examples.mjs plays its twin, examples/agent-service' },
+  { page: 'docs/batches.md', has: 'batch.set_limits(', why: 'it needs a batch that runs; test_batches.py of python/tests/stack steers one' },
   { page: 'docs/deployment.md', has: 'matching.enableFairness', why: 'the Temporal server reads it; the dev server is given the same' },
   { page: 'docs/environments.md', has: 'stepOne({ message_log', why: 'an excerpt of guess.ts, which environment-types.test.ts compiles' },
   { page: 'docs/operations.md', has: '[Service]', why: 'systemd reads it' },

@@ -143,7 +143,7 @@ describe('examples that need a stack', { skip }, () => {
     const said = await shell(await exampleIn('docs/batches.md', 'temporal-rollout list --running'));
     assert.match(said, /step-17\/12/);
     assert.match(
-      await shell(await exampleIn('docs/batches.md', "--query 'RolloutOutcome")),
+      await shell(await exampleIn('docs/temporal-commands.md', "--query 'RolloutOutcome")),
       /Completed +step-17\/\d+-\d +rollout /,
     );
   });

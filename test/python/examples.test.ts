@@ -163,7 +163,7 @@ test('the example of a search finds its document', { skip }, async (t) => {
     path.join(folder, 'train.jsonl'),
     `${JSON.stringify({ text })}\n{"text": "other"}\n`,
   );
-  const block = await exampleIn('python/README.md', 'Retriever("/data/wiki"');
+  const block = await exampleIn('docs/built-in-kinds.md', 'Retriever("/data/wiki"');
   const code = block.replace('/data/wiki', folder);
   const run = spawnSync(install.python, ['-c', code], {
     encoding: 'utf8',

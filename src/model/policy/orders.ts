@@ -79,7 +79,7 @@ const manner = {
     "the trainer's own logprobs of a prompt. A replica with other logprobs does not serve",
   ),
   pause_limit: Duration.default('10m').describe(
-    'longest time of a pause. Then streams are cut and the engine is resumed',
+    'longest time of a pause. Then running generations are cut off and the engine is resumed',
   ),
 };
 
@@ -102,7 +102,7 @@ export const Publish = z.strictObject({
   ),
   take_over: TakeOver,
   mode: PauseMode.default('keep').describe(
-    'streams: `keep` freezes them, `abort` cuts them, `wait` drains them for `drain_limit` and then cuts',
+    'running generations: `keep` freezes them, `abort` cuts them off, `wait` lets them end for `drain_limit` and then cuts them off',
   ),
   drain_limit: Duration.default('1m').describe('longest wait of mode `wait`'),
   order: oneOf(['all', 'rolling'], 'all').describe(
@@ -112,7 +112,9 @@ export const Publish = z.strictObject({
   quorum: some.describe('how many replicas must have it; null: all that are not away'),
   keep_adapters: Positive.max(64)
     .default(2)
-    .describe('of adapters: how many of the last versions may have streams. Engines hold one more'),
+    .describe(
+      'of adapters: under how many of the last versions generations may run. Engines hold one more',
+    ),
 });
 export type Publish = z.infer<typeof Publish>;
 
@@ -136,7 +138,7 @@ export const Begin = z.strictObject({
     'the weights are a difference to this version: engines with another one are left out',
   ),
   mode: oneOf(['keep', 'abort'], 'keep').describe(
-    'streams: `keep` freezes them, `abort` cuts them',
+    'running generations: `keep` freezes them, `abort` cuts them off',
   ),
   cache: manner.cache,
   groups: some.describe('how many collectives the engines form; null: one each'),

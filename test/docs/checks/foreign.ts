@@ -7,9 +7,7 @@ export const FOREIGN_FILES: ReadonlySet<string> = new Set([
 
 export const FOREIGN_OPTIONS: ReadonlySet<string> = new Set([
   // vLLM's.
-  ...['--stream-interval', '--data-parallel-size'],
-  // slime's.
-  ...['--rollout-function-path', '--rollout-top-p'],
+  ...['--stream-interval', '--data-parallel-size', '--gpu-memory-utilization'],
 ]);
 
 export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
@@ -19,6 +17,7 @@ export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   'pg_dump',
   // Of trainers (docs/weights.md, docs/trainers.md).
   ...['max_completion_length', 'steps_per_generation', 'num_iterations', 'val_kwargs'],
+  'off_policy_mask_threshold',
   ...['BasePPOExp', 'get_generator', 'generate_rollout'],
   ...['step_wise_trajectories', 'apply_overlong_filtering', 'zero_reward_on_non_stop'],
   ...['policy_generation', 'input_batch', 'nemo_rl'],
