@@ -36,7 +36,7 @@ const BOUNDS: Record<string, Bound> = {
   'docs/python-environments.md': { words: 1550, why: GUIDE },
   'docs/training-data.md': { words: 1630, why: 'what a row says decides what trains' },
   'docs/weights.md': { words: 1180, why: GUIDE },
-  'lab/bench/README.md': { words: 1280, why: MEASURED },
+  'lab/bench/README.md': { words: 2000, why: MEASURED },
   'lab/chaos/README.md': { words: 1380, why: MEASURED },
 };
 
