@@ -8,11 +8,12 @@ import type { Stack } from '../bed/stack.js';
 import { startStack } from '../bed/stack.js';
 import type { WorkerProcess } from '../bed/worker.js';
 import { median } from './measure.js';
+import { table } from './report.js';
 
 /**
  * `node --import tsx lab/bench/deaths.ts [kills] [project …]`, after `npm run build`: seconds from a worker's death to the
- * next token of its rollouts, with default timeouts. Further built projects, as one of an older release, take turns with
- * this one in the same run.
+ * next token of its rollouts, with default timeouts, and to the start of the next worker. Further built projects, as one of
+ * an older release, take turns with this one in the same run.
  */
 const [KILLS = '2', ...OTHERS] = process.argv.slice(2);
 const PROJECTS = [...OTHERS, PROJECT_ROOT];
@@ -20,8 +21,6 @@ const ROLLOUTS = 16;
 /** Turns that last longer than the run, and a token every 50 ms. */
 const SIMULATOR = { tokens_per_second: 20, thinking_tokens: 4000, max_model_len: 32_768, skill: 0 };
 const FROZEN_MS = 30_000;
-/** Tokens of living workers come more often. */
-const UNDISTURBED_S = 2;
 const GIVE_UP_MS = 120_000;
 
 type Case = 'killed, started again' | 'killed, another one lives' | 'frozen, another one lives';
@@ -46,22 +45,29 @@ const startWorker = ({ stack, project_root, store }: Bed): Promise<WorkerProcess
     inputs_dir: PROJECT_ROOT,
   });
 
-/** Characters of chunk lines in each journal. */
-async function tokensOf({ stack, store }: Bed): Promise<Map<string, number>> {
-  const folder = path.join(stack.store_root, store, 'journals');
-  const names = await readdir(folder).catch(() => []);
-  const sizes = names.map(async (name): Promise<[string, number]> => {
-    const text = await readFile(path.join(folder, name), 'utf8');
-    return [name, text.split('\n').filter((line) => line.includes('"kind":"chunk"')).length];
-  });
-  return new Map(await Promise.all(sizes));
+interface Lines {
+  chunks: number;
+  claims: number;
 }
 
-/** Seconds from now to the next token of each rollout, without those that never stopped. */
+/** Of each journal. */
+async function linesOf({ stack, store }: Bed): Promise<Map<string, Lines>> {
+  const folder = path.join(stack.store_root, store, 'journals');
+  const names = await readdir(folder).catch(() => []);
+  const all = names.map(async (name): Promise<[string, Lines]> => {
+    const lines = (await readFile(path.join(folder, name), 'utf8')).split('\n');
+    const of = (kind: string): number =>
+      lines.filter((line) => line.includes(`"kind":"${kind}"`)).length;
+    return [name, { chunks: of('chunk'), claims: of('claim') }];
+  });
+  return new Map(await Promise.all(all));
+}
+
+/** Seconds from now to the next token of each rollout that another attempt claims. The others never stopped. */
 async function untilNextTokens(bed: Bed): Promise<number[]> {
   const began = performance.now();
-  const before = await tokensOf(bed);
-  const next = new Map<string, number>();
+  const before = await linesOf(bed);
+  const next = new Map<string, number | null>();
   while (next.size < before.size) {
     await sleep(100);
     const passed_ms = performance.now() - began;
@@ -69,17 +75,27 @@ async function untilNextTokens(bed: Bed): Promise<number[]> {
       throw new Error(
         `${before.size - next.size} rollouts have no token after ${GIVE_UP_MS / 1000} s`,
       );
-    for (const [name, tokens] of await tokensOf(bed))
-      if (tokens > (before.get(name) ?? 0) && !next.has(name)) next.set(name, passed_ms / 1000);
+    for (const [name, { chunks, claims }] of await linesOf(bed)) {
+      const old = before.get(name) ?? { chunks: 0, claims: 0 };
+      if (chunks > old.chunks && !next.has(name))
+        next.set(name, claims > old.claims ? passed_ms / 1000 : null);
+    }
   }
-  return [...next.values()].filter((seconds) => seconds > UNDISTURBED_S);
+  return [...next.values()].filter((seconds) => seconds !== null);
 }
 
-/** Once: of a worker, and of the one that lives on. Returns who lives then. */
+interface Death {
+  /** Of each rollout that stopped, until its next token. */
+  seconds: number[];
+  /** Until another worker said that it has started; null: none was started for it. */
+  started_s: number | null;
+}
+
+/** Once: of a worker, and of the one that lives on. Returns the workers that live then, too. */
 async function once(
   how: Case,
   { bed, workers }: { bed: Bed; workers: WorkerProcess[] },
-): Promise<{ seconds: number[]; workers: WorkerProcess[] }> {
+): Promise<Death & { workers: WorkerProcess[] }> {
   const [victim, ...others] = workers;
   if (victim === undefined) throw new Error('no worker');
   if (how === 'frozen, another one lives') {
@@ -87,18 +103,25 @@ async function once(
     const seconds = await untilNextTokens(bed);
     await sleep(Math.max(0, FROZEN_MS - 1000 * Math.max(...seconds)));
     victim.resume();
-    return { seconds, workers: [...others, victim] };
+    return { seconds, started_s: null, workers: [...others, victim] };
   }
   await victim.kill('SIGKILL');
-  const again = how === 'killed, started again' ? startWorker(bed) : null;
-  const seconds = await untilNextTokens(bed);
-  return { seconds, workers: [...others, await (again ?? startWorker(bed))] };
+  if (how === 'killed, another one lives') {
+    const seconds = await untilNextTokens(bed);
+    return { seconds, started_s: null, workers: [...others, await startWorker(bed)] };
+  }
+  const died = performance.now();
+  const [seconds, { next, started_s }] = await Promise.all([
+    untilNextTokens(bed),
+    startWorker(bed).then((next) => ({ next, started_s: (performance.now() - died) / 1000 })),
+  ]);
+  return { seconds, started_s, workers: [...others, next] };
 }
 
-async function play(how: Case, bed: Bed): Promise<number[]> {
+async function play(how: Case, bed: Bed): Promise<Death[]> {
   let workers = [await startWorker(bed)];
   if (how !== 'killed, started again') workers.push(await startWorker(bed));
-  const seconds: number[] = [];
+  const deaths: Death[] = [];
   try {
     const request = puzzleBatch({
       samples: ROLLOUTS,
@@ -110,12 +133,17 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
       ...request,
       generation: { ...request.generation, max_new_tokens: 16_000 },
     });
-    while ((await tokensOf(bed)).size < ROLLOUTS) await sleep(200);
+    const havePlayed = async (): Promise<boolean> => {
+      const playing = [...(await linesOf(bed)).values()].filter(({ chunks }) => chunks > 0);
+      return playing.length === ROLLOUTS;
+    };
+    while (!(await havePlayed())) await sleep(200);
     for (let kill = 0; kill < Number(KILLS); kill++) {
       await sleep(4000 + Math.random() * 3000);
-      const { workers: then, seconds: took } = await once(how, { bed, workers });
+      const { workers: then, ...death } = await once(how, { bed, workers });
       workers = then;
-      seconds.push(...took);
+      deaths.push(death);
+      const took = death.seconds;
       console.log(
         `  ${path.basename(bed.project_root)}, ${how}: ${took.length} rollouts, ${median(took).toFixed(1)} s, slowest ${Math.max(...took).toFixed(1)} s`,
       );
@@ -128,7 +156,7 @@ async function play(how: Case, bed: Bed): Promise<number[]> {
       .catch(() => undefined);
     await Promise.all(workers.map((worker) => worker.kill('SIGKILL')));
   }
-  return seconds;
+  return deaths;
 }
 
 const stack = await startStack({
@@ -138,16 +166,24 @@ const stack = await startStack({
   simulator: SIMULATOR,
 });
 try {
-  console.log('| project | worker | rollouts | median s | slowest s |');
-  console.log('| --- | --- | ---: | ---: | ---: |');
+  const rows: string[][] = [];
   for (const how of CASES)
     for (const [at, project_root] of PROJECTS.entries()) {
       const store = `deaths-${CASES.indexOf(how)}-${at}`;
-      const seconds = await play(how, { stack, project_root, store });
-      console.log(
-        `| ${path.basename(project_root)} | ${how} | ${seconds.length} | ${median(seconds).toFixed(1)} | ${Math.max(...seconds).toFixed(1)} |`,
-      );
+      const deaths = await play(how, { stack, project_root, store });
+      const seconds = deaths.flatMap((death) => death.seconds);
+      const starts = deaths.flatMap(({ started_s }) => started_s ?? []);
+      rows.push([
+        ...(OTHERS.length > 0 ? [path.basename(project_root)] : []),
+        how,
+        String(seconds.length),
+        median(seconds).toFixed(1),
+        Math.max(...seconds).toFixed(1),
+        starts.length > 0 ? median(starts).toFixed(1) : '-',
+      ]);
     }
+  const head = ['worker', 'rollouts', 'median s', 'slowest s', 'the next worker has started, s'];
+  console.log(`\n${table([...(OTHERS.length > 0 ? ['project'] : []), ...head], rows)}`);
 } finally {
   await stack.end();
 }

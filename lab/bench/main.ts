@@ -11,8 +11,8 @@ import type { SizeRun } from './size.js';
 import { SIZE, measureSize } from './size.js';
 import { sizeReport } from './size-report.js';
 import type { Measured, SlicedRuns } from './report.js';
-import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
-import type { Scenario } from './scenario.js';
+import { measuredOn, reportsOf, slicesTable } from './report.js';
+import type { Place, Scenario } from './scenario.js';
 import { peersPython } from './peers/asyncio-loop.js';
 import { AT_ONCE, PEERS, ROUNDS, SCENARIOS, SLICED, WARM_UP, isSlow } from './scenario.js';
 import { measureSlices } from './slices.js';
@@ -25,10 +25,10 @@ const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [
 npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
 
   --quick      one round of the two scenarios with 64 rollouts at once
-  --only TEXT  only scenarios whose name contains TEXT: "at once", "slow" (five minutes), "observations"; the slice sizes are called "sizes"
+  --only TEXT  only scenarios whose name contains TEXT: "at once", "slow" (seven minutes), "observations"; the slice sizes are called "sizes"
   --rounds N   rounds of each scenario, also of one with slow turns
   --large      slice sizes with four times as many rollouts, one round
-  --write      puts the tables into lab/bench/TABLES.md
+  --write      puts each table into its place of lab/bench/TABLES.md; others stay
 
   --size         one batch of many rollouts on a server with a database file, as npm start has
   --rollouts N   another size, a multiple of its repeats
@@ -142,9 +142,22 @@ async function measureLargeBatch({ rollouts, memory, json }: Options): Promise<s
   return sizeReport(measured);
 }
 
-async function writeReport(report: string, name: 'measured' | 'size'): Promise<void> {
+/** Prints it below its command, and puts it into its place if it is to be written. */
+async function publish(table: string, { place, where, write }: Published): Promise<void> {
+  const args = process.argv.slice(2).filter((arg) => arg !== '--write');
+  const words = args.map((arg) => (/[ ,:]/.test(arg) ? `"${arg}"` : arg));
+  const command = ['npm run bench', ...(words.length > 0 ? ['--', ...words] : [])].join(' ');
+  const report = `\`${command}\`: ${where}.\n\n${table}`;
+  say(`\n${report}`);
+  if (!write) return;
   const file = path.join(PROJECT_ROOT, 'lab/bench/TABLES.md');
-  await writeFile(file, withReport(await readFile(file, 'utf8'), { name, report }));
+  await writeFile(file, withReport(await readFile(file, 'utf8'), { name: place, report }));
+}
+
+interface Published {
+  place: Place | 'slice-sizes' | 'size';
+  where: string;
+  write: boolean;
 }
 
 async function main(): Promise<void> {
@@ -153,32 +166,16 @@ async function main(): Promise<void> {
   const cli = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say });
   // The bench is compiled beside the project; the workflows come from the build.
   await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
-  const began = performance.now();
-  const [loadBefore = 0] = loadavg();
+  const where = measuredOn(loadavg()[0] ?? 0, `, Temporal CLI ${cli.version}`);
+  const { write } = options;
   if (options.size) {
-    const command = `npm run bench -- --size --rollouts ${options.rollouts} --memory ${options.memory}`;
-    const where = `${machine()}, Temporal CLI ${cli.version}, load average before it ${loadBefore.toFixed(1)}`;
-    const report = `\`${command}\`: ${where}.\n\n${await measureLargeBatch(options)}`;
-    say(`\n${report}`);
-    if (options.write) await writeReport(report, 'size');
+    await publish(await measureLargeBatch(options), { place: 'size', where, write });
     return;
   }
   const measured = await measureAll(options);
   const sliced = await measureAllSlices(options);
-  const minutes = ((performance.now() - began) / 60_000).toFixed(0);
-  const targets = measured.flatMap((one) =>
-    targetsOf(one).map((target) => targetLine(target, one.scenario)),
-  );
-  const report = [
-    `${machine()}, Temporal CLI ${cli.version}. Medians of interleaved rounds. ` +
-      `The whole took ${minutes} minutes; load average before it ${loadBefore.toFixed(1)}.`,
-    ...(measured.length > 0
-      ? [runsTable(measured), `\`\`\`text\n${targets.join('\n')}\n\`\`\``]
-      : []),
-    ...(sliced.length > 0 ? [slicesTable(sliced)] : []),
-  ].join('\n\n');
-  say(`\n${report}`);
-  if (options.write) await writeReport(report, 'measured');
+  for (const [place, table] of reportsOf(measured)) await publish(table, { place, where, write });
+  if (sliced.length > 0) await publish(slicesTable(sliced), { place: 'slice-sizes', where, write });
 }
 
 await main();

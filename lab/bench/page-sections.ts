@@ -1,4 +1,4 @@
-/** What `npm run bench:page` measures. `npm run bench -- --write` and `-- --size --write` write the two others. */
+/** What `npm run bench:page` measures. `npm run bench -- --write` and `-- --size --write` write the others. */
 
 interface Section {
   command: readonly string[];
@@ -12,6 +12,8 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   'stores-tables': { command: tsx('lab/bench/stores/main.ts', 'tables'), minutes: 4 },
   'stores-pace': { command: tsx('lab/bench/stores/main.ts', 'pace'), minutes: 5 },
   'stores-turns': { command: tsx('lab/bench/stores/main.ts', 'turns'), minutes: 7 },
+  deaths: { command: tsx('lab/bench/deaths.ts', '2'), minutes: 4 },
+  calls: { command: tsx('lab/bench/agents/main.ts', '1', '64'), minutes: 4 },
   tokens: { command: tsx('lab/bench/tokens/main.ts', '--only', '1', '--rounds', '1'), minutes: 3 },
   many: { command: tsx('lab/bench/many/main.ts', '--rollouts', '256'), minutes: 4 },
   'many-beside': {

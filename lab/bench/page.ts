@@ -5,7 +5,7 @@ import path from 'node:path';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { SECTIONS } from './page-sections.js';
 import { tablesIn, withReport } from './page-text.js';
-import { machine } from './report.js';
+import { measuredOn } from './report.js';
 
 /**
  * Measures again and puts the tables into lab/bench/TABLES.md: `npm run bench:page -- NAME …`, or `-- all`. A measurement
@@ -37,7 +37,7 @@ async function printedBy(command: readonly string[]): Promise<string> {
 
 async function measure(name: string): Promise<void> {
   const command = SECTIONS[name]?.command ?? [];
-  const where = `${machine()}, load average before it ${(loadavg()[0] ?? 0).toFixed(1)}`;
+  const where = measuredOn(loadavg()[0] ?? 0);
   const tables = tablesIn(await printedBy(command));
   if (tables.length === 0) throw new Error(`${name}: expected a table, got none`);
   const report = [`\`${command.join(' ')}\`: ${where}.`, ...tables].join('\n\n');

@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
 import type { Part, Run } from './measure.js';
 import { PARTS, cpuPerTurn, median } from './measure.js';
-import type { ContenderName, Scenario } from './scenario.js';
-import { isSlow } from './scenario.js';
+import type { ContenderName, Place, Scenario } from './scenario.js';
+import { PLACES, isSlow } from './scenario.js';
 
 /** The contenders' runs of one scenario, round by round. */
 export interface Measured {
@@ -17,7 +17,7 @@ const medianOf = (
   { name, value }: { name: ContenderName; value: (run: Run) => number },
 ): number => median(rounds.flatMap(({ [name]: run }) => (run === undefined ? [] : [value(run)])));
 
-export interface Target {
+interface Target {
   text: string;
   /** At most 1 is within the target. */
   ratio: number;
@@ -33,7 +33,7 @@ const BOTH: readonly Part[] = ['server', 'worker'];
 const SHOWN: readonly (readonly Part[])[] = [['server'], ['worker'], BOTH];
 
 /** Medians over the rounds. `-` for processes that a run does not involve. */
-export function runsTable(measured: readonly Measured[]): string {
+function runsTable(measured: readonly Measured[]): string {
   const rows = measured.flatMap(({ scenario, rounds }) =>
     scenario.contenders.map((name) => {
       const of = (value: (run: Run) => number): number => medianOf(rounds, { name, value });
@@ -67,20 +67,12 @@ export function runsTable(measured: readonly Measured[]): string {
 const orDash = (text: string): string => (Number(text) === 0 ? '-' : text);
 
 /** Compares medians. Contenders take turns in every round, so that other load affects all of them. */
-export function targetsOf(measured: Measured): Target[] {
+function targetsOf(measured: Measured): Target[] {
   const { scenario, rounds } = measured;
   if (scenario.contenders.includes('asyncio loop')) return [];
   if (isSlow(scenario)) return slowTargets(measured);
-  const target = scenario.contenders.includes('bare observations') ? chatTarget : cpuTarget;
   return [
-    target(rounds, {
-      parts: BOTH,
-      counted: 'Temporal server and worker; simulator on neither side',
-    }),
-    target(rounds, {
-      parts: ['server', 'worker', 'simulator'],
-      counted: 'Temporal server, worker and simulator',
-    }),
+    scenario.contenders.includes('bare observations') ? chatTarget(rounds) : cpuTarget(rounds),
   ];
 }
 
@@ -120,18 +112,14 @@ interface Beside {
   limit: number;
 }
 
-interface Counted {
-  parts: readonly Part[];
-  counted: string;
-}
-
+/** Of Temporal's server and the worker. The simulator has the place of a GPU, and counts nowhere. */
 const cpuOf =
-  (rounds: Measured['rounds'], { parts }: Counted) =>
+  (rounds: Measured['rounds']) =>
   (name: ContenderName): number =>
-    medianOf(rounds, { name, value: (run) => cpuPerTurn(run, parts) });
+    medianOf(rounds, { name, value: (run) => cpuPerTurn(run, BOTH) });
 
-function cpuTarget(rounds: Measured['rounds'], counting: Counted): Target {
-  const of = cpuOf(rounds, counting);
+function cpuTarget(rounds: Measured['rounds']): Target {
+  const of = cpuOf(rounds);
   const [durable, empty, bare] = [of('durable'), of('empty'), of('bare')];
   const limit = empty + 1.5 * bare;
   const ratio = durable / limit;
@@ -139,25 +127,38 @@ function cpuTarget(rounds: Measured['rounds'], counting: Counted): Target {
     text:
       `CPU/turn(durable) <= CPU/turn(empty) + 1.5 x CPU/turn(bare): ` +
       `${durable.toFixed(2)} against ${empty.toFixed(2)} + 1.5 x ${bare.toFixed(2)} = ${limit.toFixed(2)} ms, ` +
-      `${ratio.toFixed(2)} x (counted: ${counting.counted})`,
+      `${ratio.toFixed(2)} x`,
     ratio,
   };
 }
 
 /** The cost of framing an observation as the chat template does. */
-function chatTarget(rounds: Measured['rounds'], counting: Counted): Target {
-  const of = cpuOf(rounds, counting);
+function chatTarget(rounds: Measured['rounds']): Target {
+  const of = cpuOf(rounds);
   const [chat, bare] = [of('durable'), of('bare observations')];
   return {
     text:
       `CPU/turn(durable) <= 1.05 x CPU/turn(bare observations): ` +
-      `${chat.toFixed(2)} against ${bare.toFixed(2)} ms, ${(chat / bare).toFixed(3)} x (counted: ${counting.counted})`,
+      `${chat.toFixed(2)} against ${bare.toFixed(2)} ms, ${(chat / bare).toFixed(3)} x`,
     ratio: chat / bare / 1.05,
   };
 }
 
-export const targetLine = ({ text, ratio }: Target, { name }: Scenario): string =>
+const targetLine = ({ text, ratio }: Target, { name }: Scenario): string =>
   `${ratio <= 1 ? 'PASS' : 'FAIL'}  ${name}: ${text}`;
+
+/** A table for each place, and the bounds of its scenarios. */
+export function reportsOf(measured: readonly Measured[]): [Place, string][] {
+  return PLACES.flatMap((place) => {
+    const here = measured.filter(({ scenario }) => scenario.place === place);
+    if (here.length === 0) return [];
+    const targets = here.flatMap((one) =>
+      targetsOf(one).map((target) => targetLine(target, one.scenario)),
+    );
+    const bounds = `\`\`\`text\nbounds, CPU of server and worker\n${targets.join('\n')}\n\`\`\``;
+    return [[place, [runsTable(here), ...(targets.length > 0 ? [bounds] : [])].join('\n\n')]];
+  });
+}
 
 /** A number of rollouts with one slice size. */
 export interface SlicedRuns {
@@ -199,3 +200,7 @@ export function slicesTable(measured: readonly SlicedRuns[]): string {
 
 export const machine = (): string =>
   `${availableParallelism()} cores, Node.js ${process.versions.node.split('.')[0] ?? ''}`;
+
+/** What stands beside a table: when and where it was measured. `load`: the load average before it. */
+export const measuredOn = (load: number, more = ''): string =>
+  `${new Date().toISOString().slice(0, 10)}, ${machine()}${more}, load average before it ${load.toFixed(1)}`;

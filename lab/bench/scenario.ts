@@ -13,6 +13,7 @@ export type ContenderName =
 /** What is measured. Each scenario has its own processes; its contenders take turns, round after round. */
 export interface Scenario {
   name: string;
+  place: Place;
   rollouts: number;
   turns: number;
   /** null: the default. */
@@ -21,6 +22,10 @@ export interface Scenario {
   /** In the order of each round. */
   contenders: readonly ContenderName[];
 }
+
+/** Of lab/bench/TABLES.md, where `--write` puts the scenarios with this place, those of one run together. */
+export const PLACES = ['fast-turns', 'slow-turns', 'observations', 'trainers-loop'] as const;
+export type Place = (typeof PLACES)[number];
 
 /** How the simulator answers. After its thinking, an answer has some 25 tokens of action and end. */
 export interface Pace {
@@ -43,6 +48,7 @@ export const AT_ONCE: Pace = { thinking_tokens: 8, tokens_per_second: 0, turn_ms
 export const SLOW: Pace = { thinking_tokens: 60, tokens_per_second: 28, turn_ms: 3000 };
 
 const FAST = {
+  place: 'fast-turns',
   turns: TURNS,
   turn_slice: null,
   pace: AT_ONCE,
@@ -57,6 +63,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...FAST,
     name: 'slow turns: 64 rollouts, 3 s a turn',
+    place: 'slow-turns',
     rollouts: 64,
     pace: SLOW,
     contenders: [
@@ -73,6 +80,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...FAST,
     name: 'slow turns: 16 rollouts, 1,500 tokens a turn',
+    place: 'slow-turns',
     rollouts: 16,
     turns: 4,
     pace: { thinking_tokens: 1475, tokens_per_second: 300, turn_ms: 5000 },
@@ -81,6 +89,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     ...FAST,
     name: '128 with observations',
+    place: 'observations',
     rollouts: 128,
     contenders: ['durable', 'bare observations'],
   },
@@ -92,6 +101,7 @@ export const PEERS: readonly Scenario[] = SCENARIOS.filter(
 ).map((scenario) => ({
   ...scenario,
   name: `peers, ${scenario.name}`,
+  place: 'trainers-loop',
   contenders: ['asyncio loop', 'idle', 'bare', 'durable'],
 }));
 

@@ -25,7 +25,7 @@ const SHOWN: Shown[] = [
   { page: 'ARCHITECTURE.md', has: 'sequenceDiagram', why: 'a drawing' },
   { page: 'ARCHITECTURE.md', has: 'src/workflows/  ', why: 'a map; pages.test.ts checks its paths' },
   { page: 'README.md', has: 'flowchart LR', why: 'a drawing' },
-  { page: 'lab/bench/TABLES.md', has: 'FAIL  64 at once', why: MEASURED },
+  { page: 'lab/bench/TABLES.md', has: 'bounds, CPU of server and worker', why: MEASURED },
   { page: 'lab/bench/TABLES.md', has: '10000 rollouts x 5 turns', why: MEASURED },
   { page: 'docs/agents.md', has: 'from openai import OpenAI', why: 'it needs a package that tests do not have; try-examples.mjs plays its twin, examples/agent-service' },
   { page: 'docs/batches.md', has: 'batch.set_limits(', why: 'it needs a batch that runs; test_batches.py of python/tests/stack steers one' },

@@ -7,6 +7,7 @@
 import { startProcess } from '../contender-process.js';
 import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
+import { table } from '../report.js';
 import type { Address } from './asking.js';
 import { askChat, askEngine } from './asking.js';
 import type { Conversation } from './recorded.js';
@@ -85,25 +86,50 @@ function costs(
 const tokensIn = (played: readonly Played[]): number =>
   played.flatMap(({ answers }) => answers).reduce((total, { tokens }) => total + tokens, 0);
 
-function rowOf(name: string, played: readonly (readonly Played[])[]) {
-  const [short = []] = played;
-  const answers = short.flatMap((one) => one.answers);
-  const own = costs(played, ({ cpu_ms }) => cpu_ms);
-  const engine = costs(played, ({ engine_ms }) => engine_ms);
-  const each = (of: (one: Played) => number): number =>
-    short.reduce((total, one) => total + of(one), 0) / answers.length;
-  return {
-    contender: name,
-    calls: answers.length,
-    'tokens a call': Math.round(tokensIn(short) / answers.length),
-    'CPU ms a call': Number(each(({ cpu_ms }) => cpu_ms).toFixed(2)),
-    'of it without tokens': Number(own.call_ms.toFixed(2)),
-    'CPU us a token': Number(own.token_us.toFixed(1)),
-    'engine CPU ms a call': Number(each(({ engine_ms }) => engine_ms).toFixed(2)),
-    'engine CPU us a token': Number(engine.token_us.toFixed(1)),
-    'first ms': Number(median(answers.flatMap(({ first_ms }) => first_ms ?? [])).toFixed(1)),
-    'whole ms': Number(median(answers.map(({ whole_ms }) => whole_ms)).toFixed(0)),
+const HEAD = [
+  'contender',
+  'agents at once',
+  'calls',
+  'tokens a call',
+  'CPU ms a call',
+  'beside the proxy',
+  'without its tokens',
+  'CPU us a token',
+  'engine CPU ms a call',
+  'first token ms',
+  'whole answer ms',
+];
+
+interface AllPlayed {
+  agents: number;
+  /** By contender: with short and with long answers. */
+  played: Readonly<Record<string, readonly (readonly Played[])[]>>;
+}
+
+function rowOf(name: string, { agents, played }: AllPlayed): string[] {
+  const each = (of: (one: Played) => number, who = name): number => {
+    const [short = []] = played[who] ?? [];
+    const calls = short.reduce((total, { answers }) => total + answers.length, 0);
+    return short.reduce((total, one) => total + of(one), 0) / calls;
   };
+  const answers = (played[name]?.[0] ?? []).flatMap((one) => one.answers);
+  const cpu = ({ cpu_ms }: Played): number => cpu_ms;
+  const own = costs(played[name] ?? [], cpu);
+  const hasProcess = each(cpu) > 0;
+  const orDash = (text: string): string => (hasProcess ? text : '-');
+  return [
+    name,
+    String(agents),
+    String(answers.length),
+    each(({ answers: all }) => all.reduce((sum, { tokens }) => sum + tokens, 0)).toFixed(0),
+    orDash(each(cpu).toFixed(1)),
+    orDash(`${(each(cpu) / each(cpu, 'proxy')).toFixed(2)} ×`),
+    orDash(own.call_ms.toFixed(1)),
+    orDash(own.token_us.toFixed(1)),
+    each(({ engine_ms }) => engine_ms).toFixed(1),
+    median(answers.flatMap(({ first_ms }) => first_ms ?? [])).toFixed(1),
+    median(answers.map(({ whole_ms }) => whole_ms)).toFixed(0),
+  ];
 }
 
 const settings = { thinking_tokens: 0, seed: 7, max_model_len: 200_000, max_num_seqs: 256 };
@@ -132,6 +158,7 @@ const agentOf = (k: number, calls: number): Conversation[] =>
     .filter(({ agent }) => agent === names[k % names.length])
     .map((one) => ({ ...one, asked: one.asked.slice(0, calls) }));
 
+const rows: string[][] = [];
 for (const { most, tokens_per_second, calls } of PHASES) {
   const agents = Math.min(most, AGENTS);
   await simulator.change({ tokens_per_second });
@@ -150,7 +177,9 @@ for (const { most, tokens_per_second, calls } of PHASES) {
         });
         if (k >= 0) played[name]?.[at]?.push(one);
       }
-  console.log(`${agents} agents at once: ${names.join(', ')}`);
-  console.table(Object.entries(played).map(([name, all]) => rowOf(name, all)));
+  const here = Object.keys(contenders).map((name) => rowOf(name, { agents, played }));
+  for (const row of here) console.log(`  ${row.join(', ')}`);
+  rows.push(...here);
 }
 await end();
+console.log(`\n${table(HEAD, rows)}`);

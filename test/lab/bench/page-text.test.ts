@@ -5,13 +5,15 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import { SECTIONS } from '../../../lab/bench/page-sections.js';
 import { placesIn, withReport } from '../../../lab/bench/page-text.js';
+import { PLACES } from '../../../lab/bench/scenario.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
 describe('lab/bench/TABLES.md', () => {
   const page = readFileSync(path.join(PROJECT_ROOT, 'lab', 'bench', 'TABLES.md'), 'utf8');
 
   test('has a place for each measurement, and no other', () => {
-    assert.deepEqual(placesIn(page).sort(), ['measured', 'size', ...Object.keys(SECTIONS)].sort());
+    const places = [...PLACES, 'slice-sizes', 'size', ...Object.keys(SECTIONS)];
+    assert.deepEqual(placesIn(page).sort(), places.sort());
     for (const name of placesIn(page)) withReport(page, { name, report: '' });
   });
 
