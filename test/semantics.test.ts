@@ -143,20 +143,17 @@ describe('what would poison training is kept out', () => {
     });
 });
 
-describe('docs/nemo.md and gym/UPSTREAM.md name the tests of what they say', () => {
-  const rows = ['docs/nemo.md', 'gym/UPSTREAM.md'].flatMap((page) =>
-    [...read(page).matchAll(/^\| +(.+?) +\| (.*) \| +(\[.+?) +\|$/gm)].map(
-      ([, what = '', here = '', links = '']) => ({
-        what,
-        names: codeIn(`${what} ${here}`),
-        files: [...links.matchAll(/\]\(([^)]+)\)/g)].map(([, file = '']) =>
-          path.join(path.dirname(page), file),
-        ),
-      }),
+describe('tests show what docs/nemo.md and gym/UPSTREAM.md say', () => {
+  const tables = ['docs/nemo.md', 'gym/UPSTREAM.md'].flatMap((page) =>
+    [...read(page).matchAll(/^\| of NeMo [^|]*\| here +\|\n\|[ |-]+\n((?:\|.*\n)+)/gm)].map(
+      ([, rows = '']) => rows,
     ),
   );
+  const rows = [...tables.join('').matchAll(/^\| +(.+?) +\| (.*?) +\|$/gm)].map(
+    ([, what = '', here = '']) => ({ what, names: codeIn(`${what} ${here}`) }),
+  );
 
-  test('and each row of its tables has an entry here', () => {
+  test('and each row of their tables has an entry here', () => {
     assert.deepEqual(
       Object.keys(NEMO_FEATURES),
       rows.map(({ what }) => what),
@@ -173,12 +170,10 @@ describe('docs/nemo.md and gym/UPSTREAM.md name the tests of what they say', () 
     });
   }
 
-  for (const { what, files } of rows) {
+  for (const [what, tests] of Object.entries(NEMO_FEATURES)) {
     test(what, () => {
-      const tests = NEMO_FEATURES[what] ?? [];
       assert.ok(tests.length > 0);
       tests.forEach(checkHeld);
-      assert.deepEqual(new Set(files), new Set(tests.map((held) => held.split(' › ')[0])));
     });
   }
 });
