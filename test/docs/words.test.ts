@@ -37,7 +37,7 @@ const BOUNDS: Record<string, Bound> = {
   'docs/training-data.md': { words: 2010, why: 'what a row says decides what trains' },
   'docs/weights.md': { words: 1500, why: GUIDE },
   'lab/bench/README.md': { words: 2000, why: MEASURED },
-  'lab/chaos/README.md': { words: 1587, why: MEASURED },
+  'lab/chaos/README.md': { words: 1080, why: MEASURED },
 };
 
 const pages = pagesOf(await readRepository(PROJECT_ROOT)).filter((page) => !WRITTEN.has(page));
