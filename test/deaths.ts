@@ -18,7 +18,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
       `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
     ],
-    'Workers see it within 10 s, on the same machine mostly within 2 s.': [
+    'Other workers see it within 10 s, on the same machine mostly within 2 s.': [
       'test/workers/deaths/keep.test.ts › are run again where it died before its first report',
       'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
       'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
@@ -124,7 +124,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         `${ACTIVITIES}/play-turns.test.ts › but still runs cannot report: its successor has the journal`,
       ],
     'Workflows go on from the database, and workers connect again.': [KILLED_SERVER],
-    'Boards and clients say that the server cannot be reached.': [
+    'Commands and clients say that the server cannot be reached.': [
       'test/client/server.test.ts › says at once that the server cannot be reached',
     ],
     'If its database is lost, the same start continues from the store.': [
@@ -171,7 +171,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       LOST_SESSION,
       `test/workflows/rollout.test.ts › whose \${lost} ended as \${type} is opened again and continues from there`,
     ],
-    "A run that the death of NeMo Gym's agent cuts costs an attempt of its row; a run that was refused costs none.":
+    "If NeMo Gym's agent dies during a run, that costs an attempt of its row; a run that was refused costs none.":
       [
         `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
         `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
@@ -195,7 +195,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
     'The same id joins a batch that runs, and returns the rows of one that has ended.': [
       `${LONG}/trainer.test.ts › started again once its batch has ended has the same rows`,
     ],
-    'A step of a stream is the same rows for ever; a new request replaces that of the dead trainer.':
+    'A step of a stream has the same rows whenever it is asked for; a new request replaces that of the dead trainer.':
       [
         `${E2E}/stream.test.ts › goes back three steps, bit for bit, and continues where it was`,
         `${E2E}/stream.test.ts › lets a request with a higher version replace one that waits, as that of a dead trainer`,

@@ -105,7 +105,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
       `${WORKFLOWS}/start-in-turn.test.ts › children that play on for a run that was reset are cancelled at the second refusal, all at once, and then start`,
     ],
-    'once a worker runs, no engine that has all its weights stays paused because the process that paused it died':
+    'once a worker runs, an engine that has all its weights is resumed, even if the process that paused it is dead':
       [
         `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
         `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
@@ -164,7 +164,7 @@ export const FAILURES: Record<string, Tests> = {
   '`EnvironmentFailed`: it raises an exception (500)': [
     `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
   ],
-  '`EnvironmentRejected`, `PromptTooLong`; `StateLost`, `ReplayDiffers`: played again, it differs':
+  '`EnvironmentRejected`, `PromptTooLong`; `StateLost`, `ReplayDiffers`: a replay gave something else':
     [
       `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
       `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import List, Optional
 
 from . import __version__, connection
-from .stack import STATE, LocalError, find_command, what_runs
+from .stack import STATE, LocalError, find_command, running
 
 LOOK_S = 5.0
 USED = ["temporalio", "numpy", "typing-extensions"]
@@ -20,19 +20,17 @@ OPTIONAL = ["torch", "tqdm", "pyarrow"]
 def main() -> None:
     home = Path.cwd()
     command = _command()
-    stack = what_runs(home)
-    address = stack.address if stack is not None else None
-    namespace = stack.namespace if stack is not None else None
+    stack = running(home)
     print(f"durable_rollouts {__version__}, in {Path(__file__).parent}")
     print(f"  Python           {platform.python_version()}")
     print(f"  needs            {', '.join(_versions(USED))}")
     print(f"  uses, if there   {', '.join(_versions(OPTIONAL))}")
     print(f"  temporal-rollout {command[1]}")
     print(f"  stack here       {'none' if stack is None else f'process {stack.pid}, Web UI {stack.ui_url}, rollouts {stack.viewer_url}'}")
-    print(f"  Temporal server  {asyncio.run(_server(address, namespace))}")
+    print(f"  Temporal server  {asyncio.run(_server())}")
     print(f"  results here     {_results(home / STATE / 'trajectories')}")
     print("Next:")
-    for line in _next(command[0]):
+    for line in _next(command[0], is_running=stack is not None):
         print(f"  {line}")
 
 
@@ -64,9 +62,9 @@ def _command() -> "tuple[Optional[str], str]":
     return f"{run[0]} up", run[0]
 
 
-async def _server(address: Optional[str], namespace: Optional[str]) -> str:
+async def _server() -> str:
     try:
-        client = await asyncio.wait_for(connection.connect(address, namespace, None), LOOK_S)
+        client = await asyncio.wait_for(connection.connect(None, None, None, stack=connection.stack_here(None, None)), LOOK_S)
     except asyncio.TimeoutError:
         return f"no answer within {LOOK_S:.0f} s"
     except Exception as error:  # Any problem is the answer.
@@ -78,9 +76,14 @@ def _results(root: Path) -> str:
     return str(root) if root.is_dir() else f"none: {root} is not there"
 
 
-def _next(start: Optional[str]) -> List[str]:
+def _next(start: Optional[str], *, is_running: bool) -> List[str]:
+    first = (
+        f"{'durable_rollouts.Client.connect()':<42}  # in Python: the stack that runs here"
+        if is_running
+        else f"{start or 'npx durable-rollouts up':<42}  # a stack on this machine, and its first batch"
+    )
     return [
-        f"{start or 'npx durable-rollouts up':<42}  # a stack on this machine, and its first batch",
+        first,
         f"{'help(durable_rollouts.local)':<42}  # in Python: the stack from a program, with your own rewards",
         f"{'help(durable_rollouts.Client)':<42}  # in Python: batches, streams, rows",
     ]

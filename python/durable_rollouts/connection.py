@@ -7,6 +7,7 @@ import atexit
 import logging
 import re
 import time
+from pathlib import Path
 from typing import Any, Awaitable, Callable, Dict, Mapping, Optional, Tuple, Type, TypeVar
 
 from temporalio.client import (
@@ -31,6 +32,7 @@ from .certificates import Renewed, check_files, look, refused_certificate
 from .faults import NotFound, PolicyUpdateFailed, RolloutFault, UpdateRefused, fault_of
 from .kinds import check_type
 from .plain import plain, raw_json
+from .stack import Stack, running
 
 log = logging.getLogger("durable_rollouts")
 
@@ -78,13 +80,21 @@ class Paused(RolloutFault):
         super().__init__(f"{id} is paused; temporal workflow unpause --workflow-id {id} ends the pause", "Paused")
 
 
-async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
-    """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default. Files of
-    certificates and keys are read again when the server is away.
+def stack_here(address: Optional[str], profile: Optional[str]) -> Optional[Stack]:
+    """The stack that runs in the current folder; None: there is none, or something names another server."""
+    named = address or ClientConfigProfile.load(profile).to_client_connect_config().get("target_host")
+    return running(Path.cwd()) if named is None else None
+
+
+async def connect(
+    address: Optional[str], namespace: Optional[str], profile: Optional[str], *, stack: Optional[Stack] = None
+) -> TemporalClient:
+    """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else those of the stack, else the
+    default. Files of certificates and keys are read again when the server is away.
     """
 
     def read() -> Dict[str, Any]:
-        return _settings(address, namespace, profile)
+        return _settings(address, namespace, profile, stack)
 
     async def again(settings: Mapping[str, Any]) -> ServiceClient:
         return (await _connected({**settings, "target_host": found["target_host"]})).service_client
@@ -96,13 +106,15 @@ async def connect(address: Optional[str], namespace: Optional[str], profile: Opt
     return TemporalClient(**config)
 
 
-def _settings(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> Dict[str, Any]:
+def _settings(
+    address: Optional[str], namespace: Optional[str], profile: Optional[str], stack: Optional[Stack]
+) -> Dict[str, Any]:
     given = ClientConfigProfile.load(profile)
     if given.tls is not None:
         check_files(given.tls)
     found: Dict[str, Any] = {**given.to_client_connect_config()}
-    found["target_host"] = address or found.get("target_host") or "127.0.0.1:7233"
-    found["namespace"] = namespace or found.get("namespace") or "default"
+    found["target_host"] = address or found.get("target_host") or (stack.address if stack else "127.0.0.1:7233")
+    found["namespace"] = namespace or found.get("namespace") or (stack.namespace if stack else "default")
     return found
 
 

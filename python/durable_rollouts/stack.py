@@ -102,6 +102,20 @@ def what_runs(home: Path) -> Optional[Stack]:
         return None
 
 
+def running(home: Path) -> Optional[Stack]:
+    """The same, if its process lives on this machine."""
+    stack = what_runs(home)
+    if stack is None:
+        return None
+    try:
+        os.kill(stack.pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass  # It is somebody else's.
+    return stack
+
+
 def readable(home: Path) -> Optional[Stack]:
     """The same. Raises ``LocalError`` for the stack of a build that says less of itself: nobody can wait for the rest."""
     try:

@@ -37,16 +37,16 @@ class Client:
         cls,
         address: Optional[str] = None,
         namespace: Optional[str] = None,
-        task_queue: str = "rollouts",
+        task_queue: Optional[str] = None,
         *,
         profile: Optional[str] = None,
     ) -> "Client":
         """Connects to a Temporal server.
 
         address: host and port. None: from ``TEMPORAL_*`` variables and temporal.toml, as all Temporal tools read them,
-          else ``127.0.0.1:7233``
+          else that of the stack that runs in the current folder (``npm start``, ``local()``), else ``127.0.0.1:7233``
         namespace: None: from the same places, else ``default``
-        task_queue: ``temporal.task_queue`` of the worker's temporal.yaml
+        task_queue: ``temporal.task_queue`` of the worker's temporal.yaml. None: that of the stack, else ``rollouts``
         profile: a profile of temporal.toml
 
         Returns the client. Raises ``ConnectionError``, also for a namespace that the server does not have.
@@ -55,9 +55,11 @@ class Client:
 
         docs/deployment.md lists the variables.
         """
-        client = await connection.connect(address, namespace, profile)
+        stack = connection.stack_here(address, profile)
+        client = await connection.connect(address, namespace, profile, stack=stack)
         await presence.check_namespace(client)
-        return cls(of_one_deployment(client, task_queue), task_queue)
+        queue = task_queue or (stack.task_queue if stack else "rollouts")
+        return cls(of_one_deployment(client, queue), queue)
 
     async def start_batch(
         self,

@@ -1,7 +1,10 @@
 """What ``python -m durable_rollouts`` prints, and where ``temporal-rollout`` is found."""
 
 import io
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
@@ -9,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import durable_rollouts
-from durable_rollouts import LocalError, __main__, stack
+from durable_rollouts import LocalError, __main__, connection, stack
 
 
 class Folder:
@@ -54,6 +57,39 @@ class TestFindCommand(unittest.TestCase):
         self.assertEqual(stack.find_command().run, [of_npm])
         own = folder.program("venv", "bin")
         self.assertEqual(stack.find_command().run, [own])
+
+
+class TestStackHere(unittest.TestCase):
+    SAID = {
+        "address": "127.0.0.1:7301", "namespace": "n", "task_queue": "q", "ui_url": "u", "viewer_url": "v", "engine": None,
+        "engine_faults": [], "served": {}, "environments": [], "ends_unused": False,
+    }
+
+    def put(self, folder, pid):
+        (folder.path / ".rollouts").mkdir(exist_ok=True)
+        (folder.path / ".rollouts" / "stack.json").write_text(json.dumps({**self.SAID, "pid": pid}))
+
+    def settings(self):
+        found = connection._settings(None, None, None, connection.stack_here(None, None))
+        return found["target_host"], found["namespace"]
+
+    def test_is_the_server_unless_something_names_another_one(self):
+        folder = Folder(self, HOME="/nowhere")
+        self.assertEqual(self.settings(), ("127.0.0.1:7233", "default"))
+        self.put(folder, os.getpid())
+        self.assertEqual(self.settings(), ("127.0.0.1:7301", "n"))
+        os.environ["TEMPORAL_NAMESPACE"] = "other"
+        self.assertEqual(self.settings(), ("127.0.0.1:7301", "other"))
+        self.assertIsNone(connection.stack_here("127.0.0.1:1", None))
+        os.environ["TEMPORAL_ADDRESS"] = "127.0.0.1:1"
+        self.assertEqual(self.settings(), ("127.0.0.1:1", "other"))
+
+    def test_is_none_once_its_process_is_gone(self):
+        folder = Folder(self, HOME="/nowhere")
+        with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+            ended.wait()
+        self.put(folder, ended.pid)
+        self.assertEqual(self.settings(), ("127.0.0.1:7233", "default"))
 
 
 class TestAbout(unittest.TestCase):
