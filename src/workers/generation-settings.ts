@@ -91,7 +91,7 @@ export const GenerationServiceSettings = z
     forget_after: Duration.nullable()
       .default('1h')
       .describe(
-        'an engine that has joined leaves when it has been away for this time, and has to join again; null: never. One of `base_urls` stays, and serves again when it answers',
+        'an engine that has joined leaves when it has been `away` for this time, since it missed an update of weights, and has to join again; null: never. One of `base_urls` stays, and serves again when it answers',
       ),
   })
   .superRefine(({ kind, wire, base_urls, control, allow }, context) => {
