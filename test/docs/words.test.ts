@@ -11,7 +11,7 @@ import { pagesOf, readRepository } from './checks/repository.js';
 import { wordsIn } from './checks/words.js';
 
 const MOST = 1000;
-const MOST_TOGETHER = 45_000;
+const MOST_TOGETHER = 46_600;
 /** Programs write the whole page. */
 const WRITTEN = new Set(['lab/bench/TABLES.md']);
 
