@@ -15,7 +15,7 @@ class Counts(TypedDict):
     completed: valid rollouts: the rows of rollouts.jsonl
     failed: rows of failures.jsonl that failed
     timed_out: those whose ``rollout_timeout`` passed
-    stopped: those that were stopped
+    stopped: those that were stopped, also before they started
     cancelled: those that were cancelled or never started
     """
 

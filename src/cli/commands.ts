@@ -99,8 +99,9 @@ differ, 0 where nothing does, 2 if they could not be compared.`,
     usage: `temporal-rollout list [--running] [--limit N] [--json] [--config FILE]
 
 Lists batches and streams, the newest first: those of the store that temporal.yaml names, and those that the Temporal
-server has. Each has its state, its start and the counts of its rollouts. "unfinished" means that it has no result and the
-server does not have it: starting its id again continues it.
+server has. Each has its state, its start and the counts of its rollouts. "no result" means that the store has none and
+the server does not have it: starting its id again continues it. Failures are the rows of failures.jsonl, also of
+rollouts that a stop kept from starting, which show counts as not started.
 
 --limit N shows N of them (default 20), --running only those that run, --json a line of JSON for each. The exit code is 1
 if the server does not answer: the list has what the store knows.`,

@@ -1,6 +1,6 @@
 /**
  * What becomes of each field that vLLM 0.32.0 takes for a completion or as a sampling parameter. docs/engines.md lists
- * the settings among them. A test compares this with the engine's own schema and with what is sent.
+ * those with another name here. A test compares this with the engine's own schema and with what is sent.
  */
 
 /** `setting`: passed on, under this name of `generation`. `ours`: sent with a value of this project. */

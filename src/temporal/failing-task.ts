@@ -49,8 +49,14 @@ export async function whyTaskFails(
   const id = execution.workflowId ?? '';
   if (attempts === null) return wasLost(events) ? lostText(id, events) : null;
   const why = reasonIn(events).slice(0, MOST_OF_REASON);
-  return `the workflow task of ${id} fails (${attempts} tries): ${why}. A repaired worker continues it. Or end it (temporal workflow terminate) and start its id again, which continues from the store`;
+  const next =
+    why === LATE
+      ? 'The worker hangs, or has too little CPU: temporal-rollout check names it. Another worker continues the workflow'
+      : 'A repaired worker continues it. Or end it (temporal workflow terminate) and start its id again, which continues from the store';
+  return `the workflow task of ${id} fails (${attempts} tries): ${why}. ${next}`;
 }
+
+const LATE = 'no worker completes it in time';
 
 /** temporal.api.enums.v1.PendingWorkflowTaskState, which none of the SDK's packages exports by name. */
 const SCHEDULED = 1;
@@ -87,7 +93,7 @@ function reasonIn(events: Events): string {
   } of events) {
     const message = failed?.failure?.message ?? '';
     if (message !== '') return message;
-    if (late) return 'no worker completes it in time';
+    if (late) return LATE;
   }
   return 'its history does not say why';
 }

@@ -26,6 +26,8 @@ export interface Sign {
   ago: number;
   /** The longest time between two signs of one that runs, in seconds. */
   every: number;
+  /** Whose it was, for people, such as `4711@gpu-3`; null: the server does not say. */
+  worker: string | null;
 }
 
 /** The calls of the SDK's `workflowService` that this room uses. */
@@ -151,19 +153,34 @@ const ofReporter = ({ workerHeartbeat }: Reporter): string => workerHeartbeat?.w
 /** The latest counts. `now`: milliseconds since 1970. */
 export function signOf(workers: Workers, now: number): Sign | null {
   if (workers.pollers.length + workers.reporters.length === 0) return null;
-  const { at, every } = lastOf(workers, now);
+  const { at, every, identity } = lastOf(workers, now);
   // The server's clock may be ahead of this one.
-  return { ago: Math.max(0, Math.round(now / 1000 - at)), every };
+  const ago = Math.max(0, Math.round(now / 1000 - at));
+  return { ago, every, worker: identity === '' ? null : namedIn(identity).worker };
 }
 
 /** Polls have the server's clock, reports their worker's: one that polls has reported not long before. */
-function lastOf({ pollers, reporters }: Workers, now: number): { at: number; every: number } {
-  const polled = Math.max(0, ...pollers.map(({ lastAccessTime }) => secondsOf(lastAccessTime)));
-  const reported = reporters
-    .map(({ workerHeartbeat }) => secondsOf(workerHeartbeat?.heartbeatTime))
-    .filter((at) => at <= now / 1000 + LATE_S && at >= polled - REPORTS_EVERY_S - LATE_S);
-  const every = reported.length === 0 ? ASKS_EVERY_S : REPORTS_EVERY_S;
-  return { at: Math.max(polled, ...reported), every };
+function lastOf(
+  { pollers, reporters }: Workers,
+  now: number,
+): { at: number; every: number; identity: string } {
+  const polls = pollers.map((one) => ({
+    at: secondsOf(one.lastAccessTime),
+    identity: ofPoller(one),
+  }));
+  const polled = Math.max(0, ...polls.map(({ at }) => at));
+  const reports = reporters
+    .map((one) => ({
+      at: secondsOf(one.workerHeartbeat?.heartbeatTime),
+      identity: ofReporter(one),
+    }))
+    .filter(({ at }) => at <= now / 1000 + LATE_S && at >= polled - REPORTS_EVERY_S - LATE_S);
+  const every = reports.length === 0 ? ASKS_EVERY_S : REPORTS_EVERY_S;
+  const last = [...polls, ...reports].reduce((a, b) => (b.at > a.at ? b : a), {
+    at: 0,
+    identity: '',
+  });
+  return { ...last, every };
 }
 
 const secondsOf = (time: Poller['lastAccessTime']): number => Number(time?.seconds ?? 0);

@@ -90,7 +90,9 @@ export const GenerationServiceSettings = z
       ),
     forget_after: Duration.nullable()
       .default('1h')
-      .describe('an engine that joined leaves when it was away for this time; null: never'),
+      .describe(
+        'an engine that has joined leaves when it has been `away` for this time, since it missed an update of weights, and has to join again; null: never. One of `base_urls` stays, and serves again when it answers',
+      ),
   })
   .superRefine(({ kind, wire, base_urls, control, allow }, context) => {
     const refuse = refuserOf(context);

@@ -45,7 +45,7 @@ export const WorkerSettings = z
       .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
       .default(['workflow', 'generation', 'environment'])
       .describe(
-        'work that this process does. `gateway` leads programs of agents to their worker; role `environment` with an agent does that, too',
+        'work that this process does. `gateway` redirects each request of a program (an agent) to the worker that plays its rollout; role `environment` with an agent does that, too',
       ),
     max_generations: Positive.default(256).describe(
       'generations of each service that this process has open at once',

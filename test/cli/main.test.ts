@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import { COMMANDS } from '../../src/cli/commands.js';
 import { SimulatorSettings } from '../../simulator/settings.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-import { requestOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
+import { requestOf, sampleOf, temporaryFolder, temporaryStore } from '../fakes/temporary-store.js';
 import { runHere } from '../harness/command-here.js';
 import { MAIN } from '../../lab/bed/command.js';
 
@@ -138,6 +138,33 @@ test('a batch with nearly the same id is named', async (t) => {
     stderr,
     /^temporal-rollout show: no batch spet-17 in .*; did you mean step-17\?: either/,
   );
+});
+
+test('a batch whose journals were deleted has its result: nothing looks lost', async (t) => {
+  const { root, store } = await temporaryStore(t);
+  const batch_id = 'step-17';
+  await store.createBatch({ batch_id, request: requestOf(), samples: [sampleOf('one')] });
+  const file = path.join(path.dirname(root), 'temporal.yaml');
+  await writeFile(file, `store: {root: ${root}}\ngeneration: {}\nenvironments: {}\n`);
+  const started = await runHere(t, 'show', batch_id, '--config', file);
+  assert.deepEqual([started.status, started.stderr], [0, '']);
+  const counts = { requested: 1, completed: 1, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 };
+  const outputs = store.outputs(batch_id);
+  const { rollouts, failures, groups, metrics } = outputs.files;
+  await outputs.putMetrics({
+    ...{ schema_version: 1, batch_id, counts, metrics: {}, metadata: {} },
+    files: { rollouts, failures, groups, metrics },
+  });
+  for (const target of [batch_id, `${batch_id}/0`, `${batch_id}/0-0`]) {
+    const { status, stderr } = await runHere(t, 'show', target, '--config', file);
+    assert.deepEqual(
+      [status, stderr],
+      [
+        1,
+        `temporal-rollout show: the journals of step-17 were deleted, and show reads nothing else. Its result has 1 of 1 rollouts: ${rollouts}\n`,
+      ],
+    );
+  }
 });
 
 test('show loads nothing that speaks to a server: a list would wait for half a second of code', async (t) => {

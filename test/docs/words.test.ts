@@ -11,7 +11,7 @@ import { pagesOf, readRepository } from './checks/repository.js';
 import { wordsIn } from './checks/words.js';
 
 const MOST = 1000;
-const MOST_TOGETHER = 45_000;
+const MOST_TOGETHER = 46_600;
 /** Programs write the whole page. */
 const WRITTEN = new Set(['lab/bench/TABLES.md']);
 
@@ -28,10 +28,11 @@ const BOUNDS: Record<string, Bound> = {
   'CONTRIBUTING.md': { words: 1500, why: '1,000 beside the table of dependencies' },
   'docs/agents.md': { words: 1670, why: GUIDE },
   'docs/batches.md': { words: 1830, why: GUIDE },
-  'docs/engines.md': { words: 1160, why: GUIDE },
+  'docs/engines.md': { words: 1290, why: GUIDE },
   'docs/environment-kinds.md': { words: 1250, why: 'thirteen kinds' },
-  'docs/metrics.md': { words: 1030, why: 'each metric' },
+  'docs/metrics.md': { words: 1160, why: 'each metric' },
   'docs/nemo.md': { words: 1090, why: 'a row for each name of NeMo RL' },
+  'docs/operations.md': { words: 1300, why: 'what to do at night, and what to plan before' },
   'docs/python-environments.md': { words: 1910, why: GUIDE },
   'docs/stream.md': { words: 1090, why: GUIDE },
   'docs/training-data.md': { words: 2010, why: 'what a row says decides what trains' },

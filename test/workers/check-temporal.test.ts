@@ -7,12 +7,16 @@ import { summaryOf } from '../../src/cli/check.js';
 const NOW = Date.UTC(2026, 0, 1);
 const time = (age: number) => ({ seconds: String(NOW / 1000 - age) });
 
+const identity = (pid: number): string => `${pid}@gpu-3/run=1-2/store=a/generation=default`;
+
 /** By the ages of workers' last questions and reports, in seconds. */
 const signFrom = ({ asked, reported = [] }: { asked: number[]; reported?: number[] }) =>
   signOf(
     {
-      pollers: asked.map((age) => ({ lastAccessTime: time(age) })),
-      reporters: reported.map((age) => ({ workerHeartbeat: { heartbeatTime: time(age) } })),
+      pollers: asked.map((age) => ({ lastAccessTime: time(age), identity: identity(age) })),
+      reporters: reported.map((age) => ({
+        workerHeartbeat: { heartbeatTime: time(age), workerIdentity: identity(age) },
+      })),
     } as never,
     NOW,
   );
@@ -23,7 +27,7 @@ const START = "start one with role generation: temporal-rollout worker --config 
 
 describe('a task queue', () => {
   test('has a worker that waits if one reported just now, however long ago it asked for tasks', () => {
-    const said = { state: 'ok', what: 'a worker was seen 9 s ago (generation)' };
+    const said = { state: 'ok', what: 'worker 9@gpu-3 was seen 9 s ago (generation)' };
     assert.deepEqual(judged({ asked: [58], reported: [9] }), said);
     assert.deepEqual(judged({ asked: [290, 61], reported: [400, 9] }), said);
     assert.deepEqual(judged({ asked: [9] }), said);
@@ -32,9 +36,9 @@ describe('a task queue', () => {
   test('whose worker died within the time of a poll has none, because its reports end', () => {
     assert.deepEqual(judged({ asked: [55], reported: [51] }), {
       state: 'limited',
-      what: 'a worker was seen 51 s ago; running ones report every 2 s, so it is gone or hangs',
+      what: 'worker 51@gpu-3 was seen 51 s ago; running ones report every 2 s, so it is gone or hangs',
       waits: true,
-      remedy: START,
+      remedy: `if it hangs, end it with kill -9: npm start, systemd or Kubernetes starts another. Or ${START}`,
     });
     assert.equal(mayBeAlive(signFrom({ asked: [55], reported: [51] })), false);
   });
@@ -42,7 +46,7 @@ describe('a task queue', () => {
   test('of a server without reports is unsure during a poll, and has no worker after it', () => {
     assert.deepEqual(judged({ asked: [55] }), {
       state: 'limited',
-      what: 'a worker asked for tasks 55 s ago; one that waits asks every 60 s, so it may be gone',
+      what: 'worker 55@gpu-3 asked for tasks 55 s ago; one that waits asks every 60 s, so it may be gone',
       waits: true,
       remedy: `check again in a minute, or ${START}`,
     });
@@ -75,6 +79,7 @@ describe('a task queue', () => {
       type: 'activity',
     });
     assert.equal(sign?.every, 60);
+    assert.equal(sign.worker, null);
   });
 });
 

@@ -13,9 +13,13 @@ const described = (workflowId: string, { name = 'RUNNING', attempt = 1 } = {}) =
   },
 });
 const failed = { workflowTaskFailedEventAttributes: { failure: { message: 'Nondeterminism' } } };
+const late = { workflowTaskTimedOutEventAttributes: {} };
 
 /** A server with these open workflows; it counts what it is asked. */
-function serverWith(open: ReturnType<typeof described>[]): { client: Client; asked: string[] } {
+function serverWith(
+  open: ReturnType<typeof described>[],
+  event: object = failed,
+): { client: Client; asked: string[] } {
   const asked: string[] = [];
   const list = async function* ({ query }: { query: string }) {
     assert.match(query, /^TaskQueue = 'rollouts' AND .* AND CloseTime IS NULL$/);
@@ -28,7 +32,7 @@ function serverWith(open: ReturnType<typeof described>[]): { client: Client; ask
     },
   });
   const workflowService = {
-    getWorkflowExecutionHistoryReverse: () => Promise.resolve({ history: { events: [failed] } }),
+    getWorkflowExecutionHistoryReverse: () => Promise.resolve({ history: { events: [event] } }),
   };
   const client = { options: { namespace: 'n' }, workflow: { list, getHandle }, workflowService };
   return { client: client as unknown as Client, asked };
@@ -49,6 +53,15 @@ test('one whose workflow task fails is broken, and a paused one limited, each wi
   );
   assert.deepEqual([limited?.part, limited?.state], ['workflow p', 'limited']);
   assert.match(limited?.what ?? '', /temporal workflow unpause --workflow-id p /);
+});
+
+test('one whose worker hangs sends the reader to the worker, and does not ask for a repair', async () => {
+  const { client } = serverWith([described('b', { attempt: 3 })], late);
+  const [broken] = await checkWorkflows(client, 'rollouts');
+  assert.equal(
+    broken?.what,
+    'the workflow task of b fails (3 tries): no worker completes it in time. The worker hangs, or has too little CPU: temporal-rollout check names it. Another worker continues the workflow',
+  );
 });
 
 test('of many only the first twenty are asked', async () => {

@@ -72,22 +72,20 @@ export const COMMANDS_OF: Readonly<Record<Exclude<MeasuredBy, null>, string>> = 
 
 export function planTable(rows: readonly Row[], { where }: { where: string }): string[] {
   const lines = inColumns(
-    [
-      ['', '', '', 'measured by'],
-      ...rows.map(({ part, what, value, unit, by }, i) => [
-        part === rows[i - 1]?.part ? '' : part,
-        what,
-        amount(value, unit),
-        by ?? '-',
-      ]),
-    ],
+    rows.map(({ part, what, value, unit }, i) => [
+      part === rows[i - 1]?.part ? '' : part,
+      what,
+      amount(value, unit),
+    ]),
     (at) => at === 2,
   );
+  const { many, 'stores-turns': postgres } = COMMANDS_OF;
   return [
     ...lines.map((line) => line.trimEnd()),
     '',
-    `Measured with ${where}:`,
-    ...Object.entries(COMMANDS_OF).map(([name, command]) => `  ${name.padEnd(14)}${command}`),
+    `It multiplies figures that were measured with ${where}. To measure them again:`,
+    `  ${many}`,
+    `  ${postgres}  (PostgreSQL)`,
   ];
 }
 

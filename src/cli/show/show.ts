@@ -2,9 +2,10 @@ import { writeJson } from '../../platform/json/kept.js';
 import type { Entry } from '../../client/show/entry.js';
 import { isFailed } from '../../client/show/entry.js';
 import { groupPage } from '../../client/show/group-page.js';
+import { resultOf } from '../../client/list/find-result.js';
 import type { List } from '../../client/show/list-page.js';
 import { LIST_HEAD, listPage } from '../../client/show/list-page.js';
-import type { Rollout, ShowStore } from '../../client/show/read-batch.js';
+import type { Rollout } from '../../client/show/read-batch.js';
 import { createBatchReader, readRollout } from '../../client/show/read-batch.js';
 import { rolloutJson } from '../../client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../client/show/rollout-page.js';
@@ -44,7 +45,7 @@ async function showFrom(store: TrajectoryStore, options: ShowOptions): Promise<v
 
 interface Show {
   options: ShowOptions;
-  store: ShowStore;
+  store: TrajectoryStore;
   reader: ReturnType<typeof createBatchReader>;
   requested: number;
 }
@@ -55,6 +56,7 @@ async function showList(show: Show): Promise<void> {
   const { options, reader, requested } = show;
   const look = async (): Promise<List> => {
     const entries = await reader.entries();
+    if (entries.length === 0) await throwIfDeleted(show);
     const { batch_id, selection } = options;
     const shown = select(entries, selection);
     const hides_failed = selection.worst && countFailed(shown) < countFailed(entries);
@@ -210,12 +212,27 @@ async function notPlanned(
   ].join(', ');
 }
 
+/** Throws an error for the user where a batch has a result, and its journals were deleted: nothing is lost. */
+async function throwIfDeleted({ options: { batch_id }, store }: Show): Promise<void> {
+  const outputs = store.outputs(batch_id);
+  const result = await resultOf(outputs);
+  if (result === null || (await store.listJournals(batch_id)).length > 0) return;
+  const { requested, completed, failed } = result.counts;
+  // A batch that was stopped at once has played none.
+  if (completed + failed === 0) return;
+  throw new Error(
+    `the journals of ${batch_id} were deleted, and show reads nothing else. Its result has ${completed} of ${requested} rollouts: ${outputs.files.rollouts}`,
+  );
+}
+
 /** Its journal begins when a worker takes it. */
 async function notThere(
-  { options, requested }: Show,
+  show: Show,
   { row, repeat }: { row: number; repeat: number | null },
 ): Promise<string> {
+  const { options, requested } = show;
   const { batch_id } = options;
+  await throwIfDeleted(show);
   const what = repeat === null ? `row ${row}` : `rollout ${row}-${repeat}`;
   const text = `${what} of ${batch_id} has no journal: it has not started, or the batch has only ${requested} rollouts`;
   const ids = workflowsOf({ batch_id, row, repeat: repeat ?? 0 });

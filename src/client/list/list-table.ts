@@ -24,8 +24,8 @@ export interface Listed {
   mean_reward: number | null;
 }
 
-/** `unfinished`: it has no result, and Temporal does not have it, or did not answer. */
-export type State = 'running' | 'paused' | Exclude<End, 'continued'> | 'unfinished';
+/** `no result`: neither a result, nor a workflow on the server, which may not have answered. */
+export type State = 'running' | 'paused' | Exclude<End, 'continued'> | 'no result';
 
 /** The newest run of a batch or stream that Temporal has. */
 export interface Run {
@@ -68,7 +68,7 @@ export function merged(stored: readonly StoredBatch[], runs: readonly Run[]): Li
 
 const UNKNOWN = {
   kind: null,
-  state: 'unfinished',
+  state: 'no result',
   valid: null,
   failed: null,
   requested: null,
@@ -82,7 +82,7 @@ export const withResult = (
   { counts, metrics }: Pick<BatchResult, 'counts' | 'metrics'>,
 ): Listed => ({
   ...listed,
-  state: listed.state === 'unfinished' ? 'ended' : listed.state,
+  state: listed.state === 'no result' ? 'ended' : listed.state,
   valid: counts.completed,
   failed: counts.requested - counts.completed,
   requested: counts.requested,
@@ -105,7 +105,7 @@ const COLUMNS: readonly Column<Listed>[] = [
   { title: 'state', cell: ({ state }) => state },
   { title: 'started (UTC)', cell: ({ started_ms }) => timeText(started_ms) },
   { title: 'valid', right: true, cell: validText },
-  { title: 'failed', right: true, cell: ({ failed }) => numberText(failed) },
+  { title: 'failures', right: true, cell: ({ failed }) => numberText(failed) },
   { title: 'mean reward', right: true, cell: ({ mean_reward }) => mean_reward?.toFixed(3) ?? NONE },
 ];
 

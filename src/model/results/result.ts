@@ -8,7 +8,7 @@ export const Counts = z.strictObject({
   completed: count('valid rollouts: the rows of rollouts.jsonl'),
   failed: count('rows of failures.jsonl that failed'),
   timed_out: count('those whose `rollout_timeout` passed'),
-  stopped: count('those that were stopped'),
+  stopped: count('those that were stopped, also before they started'),
   cancelled: count('those that were cancelled or never started'),
 });
 export type Counts = z.infer<typeof Counts>;

@@ -160,13 +160,15 @@ export function workerFinding(
     return { ...limited(what, start), waits: true };
   }
   const { ago, every } = sign;
-  if (isAlive(sign)) return ok(`a worker was seen ${ago} s ago (${role})`);
+  const worker = sign.worker === null ? 'a worker' : `worker ${sign.worker}`;
+  if (isAlive(sign)) return ok(`${worker} was seen ${ago} s ago (${role})`);
   if (mayBeAlive(sign)) {
-    const what = `a worker asked for tasks ${ago} s ago; one that waits asks every ${every} s, so it may be gone`;
+    const what = `${worker} asked for tasks ${ago} s ago; one that waits asks every ${every} s, so it may be gone`;
     return { ...limited(what, `check again in a minute, or ${start}`), waits: true };
   }
-  const what = `a worker was seen ${ago} s ago; running ones report every ${every} s, so it is gone or hangs`;
-  return { ...limited(what, start), waits: true };
+  const what = `${worker} was seen ${ago} s ago; running ones report every ${every} s, so it is gone or hangs`;
+  const remedy = `if it hangs, end it with kill -9: npm start, systemd or Kubernetes starts another. Or ${start}`;
+  return { ...limited(what, remedy), waits: true };
 }
 
 /** Each costs a call, and most workflows that stand still do so for the same reason. */

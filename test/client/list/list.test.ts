@@ -34,8 +34,8 @@ describe('the list of batches and streams', () => {
         ['new', 'running', AT + 1],
         // Its newest start is later.
         ['both', 'running', AT - 2000],
-        ['old', 'unfinished', AT - 9000],
-        ['timeless', 'unfinished', null],
+        ['old', 'no result', AT - 9000],
+        ['timeless', 'no result', null],
       ],
     );
   });
@@ -89,10 +89,10 @@ describe('the list of batches and streams', () => {
       { ...stream, steps: 12 },
     ];
     assert.deepEqual(listTable(shown, { others: 1200, style }), [
-      'id       kind    state    started (UTC)          valid  failed  mean reward',
-      'step-17  batch   running  2026-11-25 10:00  3 of 5,000       0        0.500',
-      'step-16  batch   ended    2026-11-25 09:59      6 of 8       2            -',
-      'train    stream  running  2026-11-25 09:58    12 steps       -            -',
+      'id       kind    state    started (UTC)          valid  failures  mean reward',
+      'step-17  batch   running  2026-11-25 10:00  3 of 5,000         0        0.500',
+      'step-16  batch   ended    2026-11-25 09:59      6 of 8         2            -',
+      'train    stream  running  2026-11-25 09:58    12 steps         -            -',
       '1,200 older ones: --limit N shows more',
     ]);
     assert.deepEqual(listTable([], { others: 0, style }), ['no batches and no streams']);
