@@ -5,13 +5,16 @@
  * and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import { format, resolveConfig } from 'prettier';
 import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { DEATHS } from './deaths.js';
 import { codeIn } from './docs/checks/page.js';
+import type { Features } from './nemo-features.js';
 import { NEMO_FEATURES } from './nemo-features.js';
+import { GYM_FEATURES } from './gym-features.js';
 import { NEMO_NAMES } from './nemo-names.js';
 import { FAILURES, INVARIANTS, POISONS } from './promises.js';
 import { README_FAILURES } from './readme-failures.js';
@@ -143,40 +146,49 @@ describe('what would poison training is kept out', () => {
     });
 });
 
-describe('tests show what docs/nemo.md and gym/UPSTREAM.md say', () => {
-  const tables = ['docs/nemo.md', 'gym/UPSTREAM.md'].flatMap((page) =>
-    [...read(page).matchAll(/^\| of NeMo [^|]*\| here +\|\n\|[ |-]+\n((?:\|.*\n)+)/gm)].map(
-      ([, rows = '']) => rows,
-    ),
-  );
-  const rows = [...tables.join('').matchAll(/^\| +(.+?) +\| (.*?) +\|$/gm)].map(
-    ([, what = '', here = '']) => ({ what, names: codeIn(`${what} ${here}`) }),
-  );
+const rowsOf = (tables: Features) => Object.values(tables).flatMap((rows) => Object.entries(rows));
 
-  test('and each row of their tables has an entry here', () => {
-    assert.deepEqual(
-      Object.keys(NEMO_FEATURES),
-      rows.map(({ what }) => what),
-    );
+for (const { page, upstream, tables } of [
+  { page: 'docs/nemo.md', upstream: 'NeMo RL', tables: NEMO_FEATURES },
+  { page: 'gym/UPSTREAM.md', upstream: 'NeMo Gym', tables: GYM_FEATURES },
+])
+  describe(`what ${page} says of ${upstream}`, () => {
+    test('is those tables', async () => {
+      const file = path.join(PROJECT_ROOT, page);
+      const style = await resolveConfig(file);
+      const written: string[] = [];
+      const text = read(page).replaceAll(
+        /<!-- (\S+) -->\n.*?<!-- \/\1 -->/gs,
+        (_, name: string) => {
+          written.push(name);
+          const rows = Object.entries(tables[name] ?? {});
+          const lines = rows.map(([what, { here }]) => `| ${what} | ${here} |`);
+          const table = [`| of ${upstream} | here |`, '| --- | --- |', ...lines].join('\n');
+          return `<!-- ${name} -->\n\n${table}\n\n<!-- /${name} -->`;
+        },
+      );
+      const formatted = await format(text, { ...style, filepath: file });
+      if (process.env['UPDATE_SCHEMAS'] === '1') writeFileSync(file, formatted);
+      assert.equal(read(page), formatted);
+      assert.deepEqual(written, Object.keys(tables));
+    });
+
+    for (const [what, { tests }] of rowsOf(tables))
+      test(what, () => {
+        assert.ok(tests.length > 0);
+        tests.forEach(checkHeld);
+      });
   });
 
-  for (const [document, names] of Object.entries(NEMO_NAMES)) {
-    test(`and each name of ${document} has a row`, () => {
-      const said = new Set(rows.flatMap((row) => row.names));
-      assert.deepEqual(
-        names.filter((name) => !said.has(name)),
-        [],
-      );
-    });
-  }
-
-  for (const [what, tests] of Object.entries(NEMO_FEATURES)) {
-    test(what, () => {
-      assert.ok(tests.length > 0);
-      tests.forEach(checkHeld);
-    });
-  }
-});
+for (const [document, names] of Object.entries(NEMO_NAMES))
+  test(`each name of ${document} has a row there`, () => {
+    const rows = [...rowsOf(NEMO_FEATURES), ...rowsOf(GYM_FEATURES)];
+    const said = new Set(rows.flatMap(([what, { here }]) => codeIn(`${what} ${here}`)));
+    assert.deepEqual(
+      names.filter((name) => !said.has(name)),
+      [],
+    );
+  });
 
 describe('workflow code', () => {
   const folder = 'src/workflows';

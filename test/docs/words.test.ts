@@ -11,7 +11,7 @@ import { pagesOf, readRepository } from './checks/repository.js';
 import { wordsIn } from './checks/words.js';
 
 const MOST = 1000;
-const MOST_TOGETHER = 46_600;
+const MOST_TOGETHER = 45_000;
 /** Programs write the whole page. */
 const WRITTEN = new Set(['lab/bench/TABLES.md']);
 
@@ -24,7 +24,7 @@ const GUIDE = 'a whole way of using it, from an example to its details';
 const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
-  'ARCHITECTURE.md': { words: 2850, why: 'each death and each failure, with its file' },
+  'ARCHITECTURE.md': { words: 2950, why: 'each death and each failure, with its file' },
   'CONTRIBUTING.md': { words: 1500, why: '1,000 beside the table of dependencies' },
   'docs/agents.md': { words: 1670, why: GUIDE },
   'docs/batches.md': { words: 1830, why: GUIDE },
@@ -37,8 +37,8 @@ const BOUNDS: Record<string, Bound> = {
   'docs/stream.md': { words: 1090, why: GUIDE },
   'docs/training-data.md': { words: 2010, why: 'what a row says decides what trains' },
   'docs/weights.md': { words: 1500, why: GUIDE },
-  'lab/bench/README.md': { words: 2000, why: MEASURED },
-  'lab/chaos/README.md': { words: 1080, why: MEASURED },
+  'lab/bench/README.md': { words: 2020, why: MEASURED },
+  'lab/chaos/README.md': { words: 1090, why: MEASURED },
 };
 
 const pages = pagesOf(await readRepository(PROJECT_ROOT)).filter((page) => !WRITTEN.has(page));
