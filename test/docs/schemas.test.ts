@@ -99,6 +99,7 @@ const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [
   { page: 'columns.md', name: 'row', make: tableOf },
   { page: 'metrics.md', name: 'step-result', make: tableOf },
   { page: 'transfers.md', name: 'begin', make: settingsTable },
+  { page: 'weights.md', name: 'publish', make: settingsTable },
   { page: 'configuration.md', name: 'temporal-yaml', make: configurationOf },
 ];
 for (const { page, name, make } of TABLES) {
@@ -141,11 +142,6 @@ const PAGES: { page: string; name: Name; but: readonly string[] }[] = [
     page: 'stream.md',
     name: 'stream-request',
     but: Object.keys(shapeOf('batch-request').properties ?? {}),
-  },
-  {
-    page: 'weights.md',
-    name: 'publish',
-    but: ['kind', 'path', 'prompt_ids', 'logprobs', 'tolerance'],
   },
 ];
 for (const { page, name, but } of PAGES) {

@@ -6,7 +6,6 @@ import { describe, test } from 'node:test';
 import { GYM_COMMANDS } from '../../gym/cli/commands.js';
 import { EnvironmentSettings } from '../../src/environments/registry.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
-import { Publish } from '../../src/model/policy/orders.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { Config } from '../../src/workers/config.js';
@@ -43,7 +42,6 @@ const TABLES: Record<string, SettingsTable[]> = {
   ],
   'docs/stream.md': [{ heading: 'Request', names: ownOfStream }],
   'docs/weights.md': [
-    { heading: 'Update publish', names: keysOf(Publish), needed: allKeysOf(Publish) },
   ],
   'gym/README.md': [
     { heading: "Gym: NeMo Gym's rollout collection", names: Object.keys(GYM_COMMANDS) },
@@ -62,7 +60,6 @@ describe('a table of settings has the defaults of its schema', () => {
   for (const [file, heading, schema] of [
     ['docs/batches.md', 'Request', BatchRequest],
     ['docs/stream.md', 'Request', StreamRequest],
-    ['docs/weights.md', 'Update publish', Publish],
   ] as const)
     test(`${file}, ${heading}`, () => {
       assert.deepEqual(asLines(defaultProblems(pageNamed(file), { heading, schema })), []);
