@@ -24,8 +24,8 @@ export interface Listed {
   mean_reward: number | null;
 }
 
-/** `no result`: neither a result, nor a workflow on the server, which may not have answered. */
-export type State = 'running' | 'paused' | Exclude<End, 'continued'> | 'no result';
+/** `no_result`: neither a result, nor a workflow on the server, which may not have answered. */
+export type State = 'running' | 'paused' | Exclude<End, 'continued'> | 'no_result';
 
 /** The newest run of a batch or stream that Temporal has. */
 export interface Run {
@@ -68,7 +68,7 @@ export function merged(stored: readonly StoredBatch[], runs: readonly Run[]): Li
 
 const UNKNOWN = {
   kind: null,
-  state: 'no result',
+  state: 'no_result',
   valid: null,
   failed: null,
   requested: null,
@@ -82,7 +82,7 @@ export const withResult = (
   { counts, metrics }: Pick<BatchResult, 'counts' | 'metrics'>,
 ): Listed => ({
   ...listed,
-  state: listed.state === 'no result' ? 'ended' : listed.state,
+  state: listed.state === 'no_result' ? 'ended' : listed.state,
   valid: counts.completed,
   failed: counts.requested - counts.completed,
   requested: counts.requested,
@@ -102,7 +102,7 @@ const NONE = '-';
 const COLUMNS: readonly Column<Listed>[] = [
   { title: 'id', cell: ({ id }) => id },
   { title: 'kind', cell: ({ kind }) => kind ?? NONE },
-  { title: 'state', cell: ({ state }) => state },
+  { title: 'state', cell: ({ state }) => state.replace('_', ' ') },
   { title: 'started (UTC)', cell: ({ started_ms }) => timeText(started_ms) },
   { title: 'valid', right: true, cell: validText },
   { title: 'failures', right: true, cell: ({ failed }) => numberText(failed) },

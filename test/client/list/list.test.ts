@@ -34,8 +34,8 @@ describe('the list of batches and streams', () => {
         ['new', 'running', AT + 1],
         // Its newest start is later.
         ['both', 'running', AT - 2000],
-        ['old', 'no result', AT - 9000],
-        ['timeless', 'no result', null],
+        ['old', 'no_result', AT - 9000],
+        ['timeless', 'no_result', null],
       ],
     );
   });
