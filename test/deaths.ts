@@ -1,7 +1,7 @@
 import type { Tests } from './promises.js';
 import { ACTIVITIES, E2E, ENGINE, ENVIRONMENTS, LONG, MODEL, SAMPLING, STORE } from './promises.js';
 
-/** The tests of what ARCHITECTURE.md says under "When a process dies": by victim, sentence by sentence. */
+/** The tests of what docs/failures.md says under "When a process dies": by victim, sentence by sentence. */
 
 const NOT_KEPT = `${ACTIVITIES}/cancellation.test.ts › is stopped: an engine does not generate tokens that are not kept`;
 const SAME_KEY = `${ACTIVITIES}/step-environment.test.ts › shows the environment role and content only, its state, and a key that every attempt shares`;
@@ -99,7 +99,7 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${LONG}/recovery-frozen.test.ts › completes long before its heartbeat timeout with the rows of an undisturbed run, and ends no worker`,
       `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
     ],
-    'It sends no run and no step of a session.': [
+    'It starts no run of NeMo Gym, and steps no session.': [
       `${ACTIVITIES}/session.test.ts › that was taken over meanwhile is not sent`,
     ],
     'Its streams to programs end with an error, and clients ask the worker that plays on.': [
@@ -147,14 +147,14 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
         `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
         `${LONG}/waiting.test.ts › shows for what, and how far the others are; a timeout names call, tries, time and last answer`,
       ],
-    'Tokens of another process, or other weights, behind a URL are dropped, and the turn continues elsewhere (`PolicyVersionMismatch`).':
+    'If another process or other weights answer at a URL, their tokens are dropped, and the turn continues elsewhere (`PolicyVersionMismatch`).':
       [
         `test/harness/policy-tests.ts › a process that replaces a replica serves only once it has the weights`,
         `${SAMPLING}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
         'test/workers/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once',
         `${SAMPLING}/foreign-weights.test.ts › a stream \${name} keeps nothing that other weights may have sampled, and what came before it stays`,
       ],
-    "A program's call is tried until its time has passed; then another life follows.": [
+    "A program's call is tried until its time limit has passed; then another life follows.": [
       'test/gateway/waits.test.ts › is 503, and goes on when it is asked for again',
       `${ACTIVITIES}/run-program.test.ts › gives a life no verdict, whatever its exit, and costs none of its attempts`,
       `${ACTIVITIES}/run-program.test.ts › that does not end is what the rollout waits for, since its first life, and each pause is longer`,

@@ -144,7 +144,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
 
 /** By what fails, as the table there has it. */
 export const FAILURES: Record<string, Tests> = {
-  '`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy or late (408, 429, 5xx; of a step not 500)':
+  '`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy or late (408, 429, 5xx, but no 500 of a step)':
     [
       `${ENVIRONMENTS}/gym-agent/head-server.test.ts › stays in use where the next answer is \${act}, and its age is known`,
       `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,

@@ -26,7 +26,7 @@ export const README_FAILURES: Record<string, Tests> = {
   ],
   "an environment's server": [
     ...of(
-      '`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy or late (408, 429, 5xx; of a step not 500)',
+      '`GenerationUnavailable`, `EnvironmentUnavailable`, `StoreFault`: away, busy or late (408, 429, 5xx, but no 500 of a step)',
     ),
     ...of('`EnvironmentFailed`: it raises an exception (500)'),
     `${E2E}/mixed.test.ts › waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment`,

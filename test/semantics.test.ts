@@ -1,7 +1,7 @@
 /**
- * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what it says of
- * processes that die sentence by sentence, each row of its table of failures and of README.md's, each feature of
- * docs/nemo.md and gym/UPSTREAM.md, and what keeps wrong data out of training. It fails for a promise without a test,
+ * Checks that tests hold what pages promise: each numbered invariant of ARCHITECTURE.md clause by clause, what
+ * docs/failures.md says of processes that die sentence by sentence, each row of its table and of README.md's, each feature
+ * of docs/nemo.md and gym/UPSTREAM.md, and what keeps wrong data out of training. It fails for a promise without a test,
  * and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
@@ -21,10 +21,11 @@ import { README_FAILURES } from './readme-failures.js';
 
 const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
 const ARCHITECTURE = read('ARCHITECTURE.md');
+const FAILURES_PAGE = 'docs/failures.md';
 
-/** What stands there under a heading. */
-const sectionOf = (title: string): string =>
-  new RegExp(`^## ${title}\\n(.*?)(?=^## )`, 'ms').exec(ARCHITECTURE)?.[1] ?? '';
+/** What stands under a heading of a page. */
+const sectionOf = (title: string, page: string): string =>
+  new RegExp(`^## ${title}\\n(.*?)(?=^## |(?![^]))`, 'ms').exec(page)?.[1] ?? '';
 
 /**
  * The names of a file's tests, and of groups of them, as they are written: those of loops with their `${…}`, or the
@@ -49,10 +50,12 @@ function checkHeld(held: string): void {
 
 describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
   const listed = /^(\d+)\. (.+)$/gm;
-  const written = [...sectionOf('Invariants').matchAll(listed)].map(([, number, text]) => ({
-    number: Number(number),
-    text: text ?? '',
-  }));
+  const written = [...sectionOf('Invariants', ARCHITECTURE).matchAll(listed)].map(
+    ([, number, text]) => ({
+      number: Number(number),
+      text: text ?? '',
+    }),
+  );
 
   test('and each of them has a number and an entry here', () => {
     assert.deepEqual(
@@ -80,13 +83,13 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
 
 /** A sentence, without the file that does it. */
 function sentenceOf(item: string): string {
-  const [, sentence] = /^- (.+) \(\[`[^`]+`\]\(src\/[^)]+\)\)\.$/.exec(item) ?? [];
-  assert.ok(sentence, `expected "- A sentence ([\`file\`](src/…)).", got ${item}`);
+  const [, sentence] = /^- (.+) \(\[`[^`]+`\]\(\.\.\/src\/[^)]+\)\)\.$/.exec(item) ?? [];
+  assert.ok(sentence, `expected "- A sentence ([\`file\`](../src/…)).", got ${item}`);
   return `${sentence}.`;
 }
 
-describe('what ARCHITECTURE says of a process that dies is held, sentence by sentence', () => {
-  const victims = sectionOf('When a process dies').split(/^### /m).slice(1);
+describe('what docs/failures.md says of a process that dies is held, sentence by sentence', () => {
+  const victims = sectionOf('When a process dies', read(FAILURES_PAGE)).split(/^### /m).slice(1);
   const said = Object.fromEntries(
     victims.map((text) => {
       const [victim = '', ...lines] = text.split('\n');
@@ -114,7 +117,7 @@ describe('what ARCHITECTURE says of a process that dies is held, sentence by sen
 });
 
 for (const [page, failures] of [
-  ['ARCHITECTURE.md', FAILURES],
+  [FAILURES_PAGE, FAILURES],
   ['README.md', README_FAILURES],
 ] as const)
   describe(`what fails is answered as ${page} says`, () => {

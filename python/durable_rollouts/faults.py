@@ -1,4 +1,4 @@
-"""The faults that rows, batches, streams and policies report, by name (ARCHITECTURE.md explains them).
+"""The faults that rows, batches, streams and policies report, by name (docs/failures.md explains them).
 
 Every class is a ``RolloutFault``; ``fault.type`` is its name and ``str(fault)`` its message. A fault whose name this
 package does not know is a plain ``RolloutFault`` with that ``type``. Calls also raise ``ConnectionError`` if no

@@ -24,20 +24,21 @@ const GUIDE = 'a whole way of using it, from an example to its details';
 const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
-  'ARCHITECTURE.md': { words: 2950, why: 'each death and each failure, with its file' },
+  'ARCHITECTURE.md': { words: 1750, why: 'read whole, once' },
   'CONTRIBUTING.md': { words: 1500, why: '1,000 beside the table of dependencies' },
   'docs/agents.md': { words: 1700, why: GUIDE },
   'docs/batches.md': { words: 1860, why: GUIDE },
   'docs/engines.md': { words: 1290, why: GUIDE },
   'docs/environment-kinds.md': { words: 1270, why: 'thirteen kinds' },
+  'docs/failures.md': { words: 1330, why: 'each death and each failure, with its file' },
   'docs/metrics.md': { words: 1160, why: 'each metric' },
   'docs/nemo.md': { words: 1090, why: 'a row for each name of NeMo RL' },
-  'docs/operations.md': { words: 1300, why: 'what to do at night, and what to plan before' },
-  'docs/python-environments.md': { words: 1960, why: GUIDE },
+  'docs/operations.md': { words: 1360, why: 'what to do at night, and what to plan before' },
+  'docs/python-environments.md': { words: 1990, why: GUIDE },
   'docs/stream.md': { words: 1110, why: GUIDE },
   'docs/training-data.md': { words: 2010, why: 'what a row says decides what trains' },
   'docs/weights.md': { words: 1500, why: GUIDE },
-  'lab/bench/README.md': { words: 2020, why: MEASURED },
+  'lab/bench/README.md': { words: 1700, why: MEASURED },
   'lab/chaos/README.md': { words: 1090, why: MEASURED },
 };
 
