@@ -41,8 +41,7 @@ const TABLES: Record<string, SettingsTable[]> = {
     },
   ],
   'docs/stream.md': [{ heading: 'Request', names: ownOfStream }],
-  'docs/weights.md': [
-  ],
+  'docs/weights.md': [],
   'gym/README.md': [
     { heading: "Gym: NeMo Gym's rollout collection", names: Object.keys(GYM_COMMANDS) },
   ],
