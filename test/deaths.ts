@@ -14,17 +14,18 @@ export const DEATHS: Record<string, Record<string, Tests>> = {
       `${STORE}/journal-file.test.ts › begins with a newline, so that a torn tail costs only itself`,
       `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
     ],
-    'Streams break off, and their last 250 ms, fewer than 64 tokens, are lost.': [
-      `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
-      `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
-    ],
+    'Streams break off, and at most their last 250 ms of tokens, and never more than 64, are lost.':
+      [
+        `${SAMPLING}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
+        `${SAMPLING}/chunk-recorder.test.ts › are written when 64 wait`,
+      ],
     'Other workers see it within 10 s, on the same machine mostly within 2 s.': [
       'test/workers/deaths/keep.test.ts › are run again where it died before its first report',
       'test/workers/deaths/has-ended.test.ts › has ended once its process has, and not before',
       'test/workers/deaths/watch.test.ts › is dead after 8 s without a report, and not while its reports change, whatever its clock says',
       'test/workers/deaths/watch.test.ts › is dead at once where its process is seen to have ended',
     ],
-    'Within a second of that, its activities start again elsewhere, with what their last heartbeat said.':
+    'Within a second of that, another worker reports its activities as failed, so Temporal starts their next attempts.':
       [
         'test/workers/deaths/give-up.test.ts › run again within a second, with what their heartbeats kept; those of others stay',
         `${LONG}/recovery-environment.test.ts › whose worker is killed twice asks again only for steps that were not journalled: same rows`,

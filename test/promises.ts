@@ -214,7 +214,7 @@ export const FAILURES: Record<string, Tests> = {
     `${E2E}/bad-input.test.ts › is ignored as a signal and refused as an update while batch and rollout go on, and stop is obeyed`,
     `${E2E}/bad-input.test.ts › is ignored or refused by streams, their groups and policies`,
   ],
-  '400 or 413, and the prompt has the context length': [
+  'the engine refuses a prompt that fills its context (400, 413)': [
     `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
   ],
   'the machine loses power': [

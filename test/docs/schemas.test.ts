@@ -98,7 +98,7 @@ test(
 const TABLES: { page: string; name: Name; make: (shape: Shape) => string }[] = [
   { page: 'columns.md', name: 'row', make: tableOf },
   { page: 'metrics.md', name: 'step-result', make: tableOf },
-  { page: 'transfers.md', name: 'begin', make: settingsTable },
+  { page: 'transfer-messages.md', name: 'begin', make: settingsTable },
   { page: 'weights.md', name: 'publish', make: settingsTable },
   { page: 'configuration.md', name: 'temporal-yaml', make: configurationOf },
 ];

@@ -127,10 +127,10 @@ describe('examples that need a stack', { skip }, () => {
   test('environments: steps are tried', async () => {
     const folder = 'cd examples/custom-environment\n';
     assert.match(
-      await shell(await exampleIn('docs/environments.md', '--input guess-steps.jsonl')),
+      await shell(await exampleIn('docs/trying.md', '--input guess-steps.jsonl')),
       /"reward"/,
     );
-    const rows = await shell(await exampleIn('docs/environments.md', 'step-17/rollouts.jsonl'));
+    const rows = await shell(await exampleIn('docs/trying.md', 'step-17/rollouts.jsonl'));
     assert.equal(rows.split('\n').filter((line) => line.includes('"rollout_id"')).length, 64);
     const step = await exampleIn('examples/custom-environment/README.md', '--environment words');
     assert.match(await shell(folder + step), /"reward"/);
