@@ -25,7 +25,7 @@ const MEASURED = 'figures, and how to measure them again';
 
 const BOUNDS: Record<string, Bound> = {
   'ARCHITECTURE.md': { words: 1750, why: 'read whole, once' },
-  'CONTRIBUTING.md': { words: 1500, why: '1,000 beside the table of dependencies' },
+  'CONTRIBUTING.md': { words: 1540, why: '1,000 beside the table of dependencies' },
   'docs/agents.md': { words: 1740, why: GUIDE },
   'docs/batches.md': { words: 1860, why: GUIDE },
   'docs/engines.md': { words: 1320, why: GUIDE },
@@ -34,7 +34,7 @@ const BOUNDS: Record<string, Bound> = {
   'docs/metrics.md': { words: 1160, why: 'each metric' },
   'docs/nemo.md': { words: 1090, why: 'a row for each name of NeMo RL' },
   'docs/operations.md': { words: 1650, why: 'what to do at night, and what to plan before' },
-  'docs/python-environments.md': { words: 1990, why: GUIDE },
+  'docs/python-environments.md': { words: 2010, why: GUIDE },
   'docs/stream.md': { words: 1110, why: GUIDE },
   'docs/training-data.md': { words: 2010, why: 'what a row says decides what trains' },
   'docs/weights.md': { words: 1500, why: GUIDE },
