@@ -64,7 +64,7 @@ def _command() -> "tuple[Optional[str], str]":
 
 async def _server() -> str:
     try:
-        client = await asyncio.wait_for(connection.connect(None, None, None, stack=connection.stack_here(None, None)), LOOK_S)
+        client, _ = await asyncio.wait_for(connection.connect(None, None, None), LOOK_S)
     except asyncio.TimeoutError:
         return f"no answer within {LOOK_S:.0f} s"
     except Exception as error:  # Any problem is the answer.

@@ -87,11 +87,12 @@ def stack_here(address: Optional[str], profile: Optional[str]) -> Optional[Stack
 
 
 async def connect(
-    address: Optional[str], namespace: Optional[str], profile: Optional[str], *, stack: Optional[Stack] = None
-) -> TemporalClient:
+    address: Optional[str], namespace: Optional[str], profile: Optional[str]
+) -> Tuple[TemporalClient, Optional[Stack]]:
     """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else those of the stack, else the
-    default. Files of certificates and keys are read again when the server is away.
+    default. Files of certificates and keys are read again when the server is away. Returns the stack that it found, too.
     """
+    stack = stack_here(address, profile)
 
     def read() -> Dict[str, Any]:
         return _settings(address, namespace, profile, stack)
@@ -103,7 +104,7 @@ async def connect(
     client = await _connected(found)
     config = client.config()
     config["service_client"] = Renewed(client.service_client, found, read=read, connect=again, is_away=is_away)
-    return TemporalClient(**config)
+    return TemporalClient(**config), stack
 
 
 def _settings(

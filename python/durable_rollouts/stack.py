@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -103,16 +104,15 @@ def what_runs(home: Path) -> Optional[Stack]:
 
 
 def running(home: Path) -> Optional[Stack]:
-    """The same, if its process lives on this machine."""
+    """The same, if its process lives on this machine: in a shared folder it may be one of another host."""
     stack = what_runs(home)
-    if stack is None:
-        return None
     try:
-        os.kill(stack.pid, 0)
-    except ProcessLookupError:
+        if stack is None or json.loads((home / STATE / "stack.lock").read_text())["host"] != socket.gethostname():
+            return None
+        with suppress(PermissionError):  # It is somebody else's.
+            os.kill(stack.pid, 0)
+    except (OSError, ValueError, KeyError):
         return None
-    except PermissionError:
-        pass  # It is somebody else's.
     return stack
 
 

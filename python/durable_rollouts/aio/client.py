@@ -55,8 +55,7 @@ class Client:
 
         docs/deployment.md lists the variables.
         """
-        stack = connection.stack_here(address, profile)
-        client = await connection.connect(address, namespace, profile, stack=stack)
+        client, stack = await connection.connect(address, namespace, profile)
         await presence.check_namespace(client)
         queue = task_queue or (stack.task_queue if stack else "rollouts")
         return cls(of_one_deployment(client, queue), queue)

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -65,9 +66,10 @@ class TestStackHere(unittest.TestCase):
         "engine_faults": [], "served": {}, "environments": [], "ends_unused": False,
     }
 
-    def put(self, folder, pid):
+    def put(self, folder, pid, host=socket.gethostname()):
         (folder.path / ".rollouts").mkdir(exist_ok=True)
         (folder.path / ".rollouts" / "stack.json").write_text(json.dumps({**self.SAID, "pid": pid}))
+        (folder.path / ".rollouts" / "stack.lock").write_text(json.dumps({"pid": pid, "host": host}))
 
     def settings(self):
         found = connection._settings(None, None, None, connection.stack_here(None, None))
@@ -89,6 +91,11 @@ class TestStackHere(unittest.TestCase):
         with subprocess.Popen([sys.executable, "-c", ""]) as ended:
             ended.wait()
         self.put(folder, ended.pid)
+        self.assertEqual(self.settings(), ("127.0.0.1:7233", "default"))
+
+    def test_is_none_where_the_folder_s_stack_runs_on_another_host(self):
+        folder = Folder(self, HOME="/nowhere")
+        self.put(folder, os.getpid(), host="another")
         self.assertEqual(self.settings(), ("127.0.0.1:7233", "default"))
 
 
