@@ -82,8 +82,7 @@ class Paused(RolloutFault):
 
 def stack_here(address: Optional[str], profile: Optional[str]) -> Optional[Stack]:
     """The stack that runs in the current folder; None: there is none, or something names another server."""
-    named = address or ClientConfigProfile.load(profile).to_client_connect_config().get("target_host")
-    return running(Path.cwd()) if named is None else None
+    return None if address or ClientConfigProfile.load(profile).address else running(Path.cwd())
 
 
 async def connect(

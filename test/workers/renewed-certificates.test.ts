@@ -143,7 +143,7 @@ describe('when client certificates are renewed', { skip: noOpenssl }, () => {
         'from temporalio.api.workflowservice.v1 import GetSystemInfoRequest',
         'logging.basicConfig(level=logging.WARNING)',
         'async def main():',
-        '    client = await connection.connect(None, None, None)',
+        '    client, _ = await connection.connect(None, None, None)',
         '    ask = lambda: client.workflow_service.get_system_info(GetSystemInfoRequest())',
         '    for _ in range(200):',
         '        await connection.patiently(ask)',
