@@ -22,11 +22,15 @@ export async function policy(input: unknown): Promise<never> {
   const watches = watchTimes(shown);
   const history = watchHistory();
   const survey = async (): Promise<{ view: PolicyView; heartbeat_ms: number }> => {
-    const { view, heartbeat_ms = FIRST_HEARTBEAT_MS } = await takeOrder({
+    const {
+      view,
+      store,
+      heartbeat_ms = FIRST_HEARTBEAT_MS,
+    } = await takeOrder({
       service,
       name: 'survey',
     });
-    shown.recorded(view);
+    shown.recorded(view, store);
     watches.surveyed();
     return { view, heartbeat_ms };
   };

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { SimulatorOptions } from '../../simulator/server.js';
 import { startSimulator } from '../../simulator/server.js';
 import type { TestServer } from '../../lab/bed/server.js';
-import type { Stack } from '../../lab/bed/stack.js';
+import type { Stack, StackOptions } from '../../lab/bed/stack.js';
 import { startStack } from '../../lab/bed/stack.js';
 import type { WorkerConfig } from '../../lab/bed/worker.js';
 import type { ScriptedEngine } from '../servers/scripted-engine.js';
@@ -30,10 +30,15 @@ type Services = NonNullable<WorkerConfig['generation']>;
 /** If a part does not start, all started ones are ended. */
 export async function startTestbed(
   name: string,
-  /** A store whose journals are not files; its results are below `root`. */
-  storeOf: (root: string) => WorkerConfig['store'] = (root) => ({ kind: 'file', root }),
+  {
+    storeOf = (root) => ({ kind: 'file', root }),
+    ...serves
+  }: Pick<StackOptions, 'own_server' | 'in_memory'> & {
+    /** A store whose journals are not files; its results are below `root`. */
+    storeOf?: (root: string) => WorkerConfig['store'];
+  } = {},
 ): Promise<Testbed> {
-  const stack = await startStack({ name, replicas: 0 });
+  const stack = await startStack({ name, replicas: 0, ...serves });
   const { directory, store_root, batch, ending, end } = stack;
   try {
     const inputs_dir = path.join(directory, 'inputs');

@@ -98,7 +98,8 @@ export async function startTrlBed(
     modules = PRIME_RL,
   }: TrlBedOptions,
 ): Promise<TrlBed> {
-  const bed = await startTestbed(name);
+  // Beds of one file have the same service, and runs of the same names.
+  const bed = await startTestbed(name, { own_server: true, in_memory: true });
   const model = path.join(bed.directory, 'model');
   const log = path.join(bed.directory, 'engine.jsonl');
   const programs: Program[] = [];

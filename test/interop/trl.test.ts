@@ -217,7 +217,8 @@ suite('a real TRL', {
       const first = train('open', ...options);
       await sampledIn(saved + 1, first);
       let again = first;
-      // Nobody plays while there is no worker.
+      let loads = 0;
+      // Nobody plays or loads weights while there is no worker.
       await bed.restartWorker(async () => {
         first.child.kill('SIGKILL');
         await first.ended;
@@ -226,8 +227,8 @@ suite('a real TRL', {
           assert.equal(again.child.exitCode, null, again.said.join('\n'));
           return begun().length === 2;
         });
+        loads = bed.loads().length;
       });
-      const loads = bed.loads().length;
       await sampledIn(saved + 1, again);
       await bed.restartEngine();
       assert.equal(await again.ended, 0, again.said.join('\n'));
@@ -245,24 +246,12 @@ suite('a real TRL', {
       assert.deepEqual(trained[3]!.columns, trained[2]!.columns);
       for (const { step, furthest } of trained)
         assert.ok(furthest < 1e-4, `step ${step}: a ratio is ${furthest} away from 1`);
-      // Of step 3, 4 and 5. Those of the checkpoint would be one more.
-      const published = new Set(
-        bed
-          .loads()
-          .slice(loads)
-          .map((folder) => Number(path.basename(folder))),
-      );
-      const last = Math.max(...published);
-      assert.deepEqual(
-        last -
-          Math.max(
-            ...bed
-              .loads()
-              .slice(0, loads)
-              .map((folder) => Number(path.basename(folder))),
-          ),
-        3,
-      );
+      const versions = bed.loads().map((folder) => Number(path.basename(folder)));
+      const published = new Set(versions.slice(loads));
+      const more = Math.max(...published) - Math.max(...versions.slice(0, loads));
+      // Of step 4 and 5, and of step 3 if the trainer asks before its open rollouts have ended. Those of the checkpoint
+      // would be one more.
+      assert.ok(more === 2 || more === 3, `${more}`);
       const rows = trained.flatMap(({ columns }) =>
         columns.rollout_id.map((id) => rowOf(bed.bed.store_root, id)),
       );

@@ -57,11 +57,13 @@ describe('package durable_rollouts', { skip }, () => {
   let simulators: Simulator[] = [];
 
   before(async () => {
-    bed = await startTestbed('python-package', (root) => ({
-      kind: 'file',
-      root,
-      outputs: { formats: ['jsonl', 'arrow'] },
-    }));
+    bed = await startTestbed('python-package', {
+      storeOf: (root) => ({
+        kind: 'file',
+        root,
+        outputs: { formats: ['jsonl', 'arrow'] },
+      }),
+    });
     simulators = await Promise.all([simulated(), simulated(60), simulated(1)]);
     const [fast, paced, slow] = simulators.map(({ url }) => ({
       kind: 'vllm' as const,

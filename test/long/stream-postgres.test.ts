@@ -25,12 +25,14 @@ describe('a stream in PostgreSQL', { skip: noPostgres }, () => {
   let simulator: Simulator;
   before(async () => {
     database = await startPostgres({ fsync: 'on' });
-    bed = await startTestbed(QUEUE, (root) => ({
-      kind: 'postgres',
-      url_env: 'STORE_URL',
-      schema: SCHEMA,
-      outputs: { root },
-    }));
+    bed = await startTestbed(QUEUE, {
+      storeOf: (root) => ({
+        kind: 'postgres',
+        url_env: 'STORE_URL',
+        schema: SCHEMA,
+        outputs: { root },
+      }),
+    });
     const outputs = { root: bed.store_root };
     await migratePostgres({ url: database.url, schema: SCHEMA, max_connections: 2, outputs });
     const settings = { thinking_tokens: 8, skill: 1, seed: 1, tokens_per_second: 100 };

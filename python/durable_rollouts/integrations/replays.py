@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 
 from ..aio import Client
 from ..connection import log
-from ..faults import StepOutOfOrder
+from ..faults import StepOutOfOrder, StoreFault
 from ..loop import run as _run
 from ..results import Row
 from ..sync import Client as SyncClient, Stream
@@ -23,24 +23,37 @@ MOST = 20_000
 
 def _say(first: int, last: int, versions: Optional[Tuple[int, int]], *, run: str, anew: str) -> None:
     """first, last: steps. versions: the lowest and the highest; None: nobody knows. anew: what plays them anew."""
-    steps = f"step {first} is" if first == last else f"steps {first} to {last} are"
     labels = "" if versions is None else f", version {versions[0]}" if versions[0] == versions[1] else f", versions {versions[0]} to {versions[1]}"
     log.warning(
         "%s: %s replayed: rows of an earlier course%s. They train as they are, whatever this trainer's settings are; to play them anew, %s",
-        run, steps, labels, anew,
+        run, _are(first, last), labels, anew,
     )
 
 
+def _are(first: int, last: int) -> str:
+    return f"step {first} is" if first == last else f"steps {first} to {last} are"
+
+
 def say_ended(client: SyncClient, run: str, step: int, *, anew: str) -> None:
-    """Says which steps from this one on have ended, of a training whose rollouts are named ``<run>:<step>.…``."""
-    found = _run(_ended(client._aio, run, step))
-    if found is not None:
-        first, last, versions = found
-        _say(first, last, versions, run=run, anew=anew)
+    """Says which steps from this one on have ended, of a training whose rollouts are named ``<run>:<step>.…``. Raises
+    ``StoreFault`` where their rows cannot be read: they cannot be replayed, either.
+    """
+    ended = _run(_ended(client._aio, run, step))
+    if not ended:
+        return
+    first, last = min(ended), max(ended)
+    try:
+        rows = [_run(client._aio._single.row_of(ended[one])) for one in {first, last}]
+    except OSError as error:
+        raise StoreFault(
+            f"{run}: {_are(first, last)} replayed, and rows of them cannot be read: {error}; put the files back, or, to play "
+            f"them anew, {anew}"
+        ) from None
+    _say(first, last, _versions_of([row for row in rows if row is not None]), run=run, anew=anew)
 
 
-async def _ended(client: Client, run: str, step: int) -> Optional[Tuple[int, int, Optional[Tuple[int, int]]]]:
-    """The first, the last and their versions. None: there is none, or the server does not list them."""
+async def _ended(client: Client, run: str, step: int) -> Dict[int, str]:
+    """By step, one of its rollouts. Empty: there is none, or the server does not list them."""
     ended: Dict[int, str] = {}
     named = re.compile(re.escape(run) + r":(\d+)\.")
     try:
@@ -51,12 +64,8 @@ async def _ended(client: Client, run: str, step: int) -> Optional[Tuple[int, int
                 ended.setdefault(int(found[1]), one.id)
     except RPCError as error:
         log.warning("%s: the server does not list its rollouts, so nobody knows which steps are replayed: %s", run, error)
-        return None
-    if not ended:
-        return None
-    first, last = min(ended), max(ended)
-    rows = [await client._single.row_of(ended[one]) for one in {first, last}]
-    return first, last, _versions_of([row for row in rows if row is not None])
+        return {}
+    return ended
 
 
 def _versions_of(rows: List[Row]) -> Optional[Tuple[int, int]]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import two_turns
 from accelerate import Accelerator
-from durable_rollouts import ForeignWeights, InvalidBatchRequest, PolicyUpdateFailed
+from durable_rollouts import ForeignWeights, InvalidBatchRequest, PolicyUpdateFailed, StoreFault
 from durable_rollouts.integrations.trl import Publish, Rollouts, last_checkpoint, reward
 from durable_rollouts.integrations.trl.asynchronous import RolloutWorker, WeightTransfer
 from durable_rollouts.integrations.trl.course import Course
@@ -253,6 +253,17 @@ class Grpo(unittest.TestCase):
                 "trainer's settings are; to play them anew, give Rollouts another run"
             ],
         )
+
+    def test_one_whose_replayed_rows_were_deleted_is_told_which_file_is_gone_before_it_trains(self):
+        rollouts = self.killed_in_step_5()
+
+        async def gone(id):
+            raise FileNotFoundError(2, "No such file or directory", "/store/rollouts.jsonl")
+
+        rollouts._client.row_of = gone
+        said = "^r: steps 2 to 5 are replayed, and rows of them cannot be read: .*'/store/rollouts.jsonl'; put the files back, or, to play them anew, give Rollouts another run$"
+        with self.assertRaisesRegex(StoreFault, said):
+            Published(rollouts).on_train_begin(SimpleNamespace(), SimpleNamespace(global_step=2, is_world_process_zero=True), None, model=MODEL)
 
     def test_one_that_begins_or_replays_nothing_says_nothing(self):
         for step, rollouts in ((6, self.killed_in_step_5()), (0, Rollouts(Ended(), ROWS, run="r"))):

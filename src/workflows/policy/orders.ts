@@ -57,8 +57,8 @@ export function handleOrders(service: string, shown: ShownPolicy) {
       async (input): Promise<PolicyState> => {
         answering += 1;
         try {
-          const { view } = await takeOrder({ service, name, input });
-          shown.recorded(view);
+          const { view, store } = await takeOrder({ service, name, input });
+          shown.recorded(view, store);
           isChanged = true;
           return stateOf(view);
         } catch (error) {

@@ -28,6 +28,7 @@ export function showPolicy(
     status = { ...status, ...change };
     setCurrentDetails(detailsOf(status));
   };
+  let place: string | undefined;
   let newsOf = (): TransferNews | null => null;
   setHandler(policyStatusQuery, () => {
     const transfer = newsOf();
@@ -43,7 +44,11 @@ export function showPolicy(
       show({ phases: { ...status.phases, [news.replica]: news.phase } });
   });
   return {
-    recorded: (record: PolicyView): void => {
+    /** store: whose record it is; absent: the one before's. */
+    recorded: (record: PolicyView, store = place): void => {
+      // Epochs grow within a store. Workers that were given another one begin anew, perhaps with none.
+      if (place !== undefined && store !== place) show({ record: null, phases: {} });
+      place = store;
       // Nothing was ever published.
       if (record.epoch < (status.record?.epoch ?? 0)) return;
       const phases = Object.entries(status.phases).filter(([replica]) =>
