@@ -1,7 +1,8 @@
 import { fork } from 'node:child_process';
 import path from 'node:path';
 import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from 'yaml';
-import { LineCounter, parseDocument, visit } from 'yaml';
+import { Lexer, LineCounter, parseDocument, Parser, visit } from 'yaml';
+import { MAX_LEVELS } from './json/depth.js';
 import type { Parsed } from './yaml-process.js';
 
 /** YAML that people write. Problems that the parser would ignore are errors here, with their place. */
@@ -22,11 +23,13 @@ export function parseYamlDocument(
   options: ParseOptions & DocumentOptions & SchemaOptions = {},
 ): { document: Document; value: unknown } | { problem: YamlProblem } {
   const lines = new LineCounter();
-  const document = parseDocument(text, { ...options, lineCounter: lines, prettyErrors: false });
   const problemOf = ({ message, pos: [from] }: Found): { problem: YamlProblem } => {
     const { line, col } = lines.linePos(from);
-    return { problem: { line, column: col, what: describe(message) } };
+    return { problem: { line, column: col, what: message } };
   };
+  const deep = tooDeep(text);
+  if (deep !== null) return { problem: deep };
+  const document = parseDocument(text, { ...options, lineCounter: lines, prettyErrors: false });
   // An unknown tag would drop its value silently.
   const [wrong = wrongAlias(document)] = [...document.errors, ...document.warnings];
   if (wrong !== null) return problemOf(wrong);
@@ -46,8 +49,25 @@ export function parseYaml(text: string, file: string): unknown {
   throw new Error(`${file} is not YAML at line ${line}, column ${column}: ${what}`);
 }
 
-const describe = (message: string): string =>
-  message.startsWith('Maximum call stack') ? 'lists and mappings are nested too deeply' : message;
+/**
+ * Documents are composed by recursion, and V8 ends the process where it compiles an expression at the end of the stack.
+ * Tokens are parsed without.
+ */
+function tooDeep(text: string): YamlProblem | null {
+  const lines = new LineCounter();
+  lines.addNewLine(0);
+  const parser = new Parser(lines.addNewLine);
+  for (const lexeme of new Lexer().lex(text)) {
+    // It parses when it is asked for what has ended.
+    Array.from(parser.next(lexeme));
+    if (parser.stack.length > MAX_LEVELS) {
+      const { line, col } = lines.linePos(parser.offset);
+      const what = `lists and mappings are nested deeper than ${MAX_LEVELS} levels`;
+      return { line, column: col, what };
+    }
+  }
+  return null;
+}
 
 function wrongAlias(document: Document): Found | null {
   const wrong: Found[] = [];

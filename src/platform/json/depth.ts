@@ -1,7 +1,7 @@
 import { deeper, Scan } from './scan.js';
 
 /** More than any answer or sample has, and little enough for everything that reads or writes it later. */
-const MAX_LEVELS = 512;
+export const MAX_LEVELS = 512;
 
 /** Any answer may have so many lists and objects, and a long one as many as this fraction of its characters. */
 const MOST_ANYWAY = 2 ** 18;
