@@ -27,9 +27,9 @@ export function parseYamlDocument(
     const { line, col } = lines.linePos(from);
     return { problem: { line, column: col, what: message } };
   };
-  const deep = tooDeep(text);
-  if (deep !== null) return { problem: deep };
-  const document = parseDocument(text, { ...options, lineCounter: lines, prettyErrors: false });
+  const deep = tooDeep(text, lines);
+  if (deep !== null) return problemOf(deep);
+  const document = parseDocument(text, { ...options, prettyErrors: false });
   // An unknown tag would drop its value silently.
   const [wrong = wrongAlias(document)] = [...document.errors, ...document.warnings];
   if (wrong !== null) return problemOf(wrong);
@@ -51,19 +51,17 @@ export function parseYaml(text: string, file: string): unknown {
 
 /**
  * Documents are composed by recursion, and V8 ends the process where it compiles an expression at the end of the stack.
- * Tokens are parsed without.
+ * Tokens are parsed without. Notes where lines begin.
  */
-function tooDeep(text: string): YamlProblem | null {
-  const lines = new LineCounter();
+function tooDeep(text: string, lines: LineCounter): Found | null {
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   for (const lexeme of new Lexer().lex(text)) {
     // It parses when it is asked for what has ended.
     Array.from(parser.next(lexeme));
     if (parser.stack.length > MAX_LEVELS) {
-      const { line, col } = lines.linePos(parser.offset);
-      const what = `lists and mappings are nested deeper than ${MAX_LEVELS} levels`;
-      return { line, column: col, what };
+      const message = `lists and mappings are nested deeper than ${MAX_LEVELS} levels`;
+      return { message, pos: [parser.offset, parser.offset] };
     }
   }
   return null;

@@ -22,17 +22,10 @@ export async function policy(input: unknown): Promise<never> {
   const watches = watchTimes(shown);
   const history = watchHistory();
   const survey = async (): Promise<{ view: PolicyView; heartbeat_ms: number }> => {
-    const {
-      view,
-      store,
-      heartbeat_ms = FIRST_HEARTBEAT_MS,
-    } = await takeOrder({
-      service,
-      name: 'survey',
-    });
-    shown.recorded(view, store);
+    const { view, store_id, heartbeat_ms } = await takeOrder({ service, name: 'survey' });
+    shown.recorded(view, store_id);
     watches.surveyed();
-    return { view, heartbeat_ms };
+    return { view, heartbeat_ms: heartbeat_ms ?? FIRST_HEARTBEAT_MS };
   };
   const isChanged = (): boolean => orders.isChanged() || watches.isDrained(Date.now());
   const news = (): Promise<void> =>

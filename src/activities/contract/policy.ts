@@ -36,8 +36,8 @@ export interface PolicyOrder {
 
 export interface OrderTaken {
   view: PolicyView;
-  /** Whose record it is; absent: nobody said, as in older histories. */
-  store?: string;
+  /** Of the store whose record it is; absent: nobody said, as in older histories. */
+  store_id?: string;
   /** What is to be done at once; absent: nothing, or replicas are restored by themselves. */
   brings?: Bringing;
   /** Of `begin`. */

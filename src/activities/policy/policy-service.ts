@@ -27,7 +27,7 @@ export interface Ordering {
 export type Order = (
   input: unknown,
   ordering: Ordering,
-) => Promise<Omit<OrderTaken, 'view' | 'store'> & { record: PolicyRecord | null }>;
+) => Promise<Omit<OrderTaken, 'view' | 'store_id'> & { record: PolicyRecord | null }>;
 
 /** One replica, as an attempt to bring it nearer has found it. */
 export interface Found {

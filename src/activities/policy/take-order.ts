@@ -20,5 +20,5 @@ export const takeOrder: Body<'takeOrder'> = async ([order], { attempt, ...depend
   const { signal } = attempt;
   const ordering = { ...given, policy, dependencies, signal, nonce, why };
   const { record, ...taken } = await ORDERS[name](input, ordering);
-  return { ...taken, view: viewOf(record), store: await dependencies.storeId() };
+  return { ...taken, view: viewOf(record), store_id: await dependencies.storeId() };
 };

@@ -20,8 +20,8 @@ export async function carryOut(order: Order, serving: Serving): Promise<unknown>
   const { service, heartbeat_ms, shown, heard } = serving;
   const began = Date.now();
   const taken = await takeOrder({ service, ...order, heard: heard() }, heartbeat_ms);
-  const { view, store, brings, finished, begun } = taken;
-  shown.recorded(view, store);
+  const { view, store_id, brings, finished, begun } = taken;
+  shown.recorded(view, store_id);
   if (begun !== undefined) return begun;
   if (finished !== undefined) {
     const since = Date.now() - finished.paused_s * 1000;

@@ -57,8 +57,8 @@ export function handleOrders(service: string, shown: ShownPolicy) {
       async (input): Promise<PolicyState> => {
         answering += 1;
         try {
-          const { view, store } = await takeOrder({ service, name, input });
-          shown.recorded(view, store);
+          const { view, store_id } = await takeOrder({ service, name, input });
+          shown.recorded(view, store_id);
           isChanged = true;
           return stateOf(view);
         } catch (error) {

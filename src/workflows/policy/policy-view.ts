@@ -28,7 +28,7 @@ export function showPolicy(
     status = { ...status, ...change };
     setCurrentDetails(detailsOf(status));
   };
-  let place: string | undefined;
+  let storeId: string | undefined;
   let newsOf = (): TransferNews | null => null;
   setHandler(policyStatusQuery, () => {
     const transfer = newsOf();
@@ -44,11 +44,11 @@ export function showPolicy(
       show({ phases: { ...status.phases, [news.replica]: news.phase } });
   });
   return {
-    /** store: whose record it is; absent: the one before's. */
-    recorded: (record: PolicyView, store = place): void => {
+    /** of: the id of the store whose record it is; absent: the store before's. */
+    recorded: (record: PolicyView, of = storeId): void => {
       // Epochs grow within a store. Workers that were given another one begin anew, perhaps with none.
-      if (place !== undefined && store !== place) show({ record: null, phases: {} });
-      place = store;
+      if (storeId !== undefined && of !== storeId) show({ record: null, phases: {} });
+      storeId = of;
       // Nothing was ever published.
       if (record.epoch < (status.record?.epoch ?? 0)) return;
       const phases = Object.entries(status.phases).filter(([replica]) =>
