@@ -10,7 +10,10 @@ import { eventually } from '../../lab/bed/waiting.js';
 const TASK_QUEUE = 'a-new-store';
 
 test('a policy shows the record of the store that its workers have now', async (t) => {
-  const stack = await startStack({ name: TASK_QUEUE, simulator: { dev_mode: true } });
+  const stack = await startStack({
+    ...{ name: TASK_QUEUE, own_server: true, in_memory: true },
+    simulator: { dev_mode: true },
+  });
   t.after(stack.end);
   const bring = async (version: number) => {
     const file = path.join(stack.directory, `${version}.json`);

@@ -9,6 +9,8 @@ import { LEARNING_EXAMPLE } from '../../lab/demos/learning/example.js';
 import { PYTHON_PACKAGES } from '../../dev/trainer-example.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
+import type { Freezing } from '../../lab/bed/freezing.js';
+import { freezing } from '../../lab/bed/freezing.js';
 import { eventually } from '../../lab/bed/waiting.js';
 import type { WorkerProcess } from '../../lab/bed/worker.js';
 
@@ -51,6 +53,8 @@ export interface TrlBed {
   script: (name: string) => string;
   /** Python itself. */
   python: (args: string[]) => Program;
+  /** Of the engine. */
+  freezing: Freezing;
   /** kill -9, and another one at the same place, with the weights that it began with. */
   restartEngine: () => Promise<void>;
   /** kill -9, and another one when `meanwhile` has ended. */
@@ -192,6 +196,7 @@ export async function startTrlBed(
     run: (script, args) => python([path.join(PROGRAMS, script), ...args]),
     script: (name) => path.join(PROGRAMS, name),
     python,
+    freezing: freezing(() => engine.child.pid!),
     restartEngine: async () => {
       await killEngine();
       engine = startEngine(new URL(url).port);
